@@ -4,8 +4,8 @@
 //! function returns 0 or a count on success, and a negated error number on failure. The kernel uses pointers
 //! only until the call returns.
 //!
-//! All are unsafe to call for one common reason: the symbols exist only in an image, which has the kernel in
-//! it. What else the caller must ensure is in the section `Safety`.
+//! All are unsafe to call for one common reason: the symbols exist only in an image, which contains the
+//! kernel. The section `Safety` of a function has its further requirements.
 
 #![expect(unsafe_code, reason = "declarations of foreign functions")]
 

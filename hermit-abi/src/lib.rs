@@ -1,8 +1,8 @@
 //! The ABI between programs and kernel: functions, types and constants, in C's calling convention and layout.
 //!
-//! std is built on this crate, which replaces the published `hermit-abi`: it has every name, type and value
-//! of that crate's version 0.5.2, so an unmodified std and all crates that use `hermit_abi` compile against
-//! it. The documentation is the contract that the kernel implements.
+//! std is built on this crate, which replaces the published `hermit-abi`. It has every name, type and value
+//! of that crate's version 0.5.2, so an unmodified std and all crates that use `hermit_abi` compile with it.
+//! The documentation is the contract that the kernel implements.
 //!
 //! - Functions are declarations of kernel symbols ([`SYMBOLS`]): memory, files by path, descriptors, sockets,
 //!   threads, synchronisation, time, process. They exist only in an image; on other targets they can be named
@@ -119,7 +119,8 @@ pub use types::scalar::{
 };
 pub use types::time::{timespec, timeval};
 
-/// Whether a descriptor is that of a terminal: never, since the console may be connected to anything.
+/// Returns false for every descriptor: the console is not reported as a terminal, since it may be connected
+/// to anything.
 pub fn isatty(_fd: c_int) -> bool {
     false
 }

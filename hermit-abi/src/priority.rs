@@ -20,22 +20,22 @@ pub const HIGH_PRIO: Priority = Priority::from(3);
 pub struct Priority(u8);
 
 impl Priority {
-    /// The priority as a number.
+    /// Returns the priority as a number.
     pub const fn into(self) -> u8 {
         self.0
     }
 
-    /// The priority of number `number`, which should be less than [`NO_PRIORITIES`].
+    /// Returns the priority with the number `number`, which should be less than [`NO_PRIORITIES`].
     pub const fn from(number: u8) -> Self {
         Self(number)
     }
 }
 
-/// The priority of the calling thread.
+/// Returns the priority of the calling thread.
 ///
 /// # Safety
 ///
-/// The program must be an image with the kernel in it, else the symbol does not exist.
+/// The program must be an image, which contains the kernel. Otherwise the symbol does not exist.
 #[inline]
 pub unsafe fn get_priority() -> Priority {
     // SAFETY: the function takes nothing and only reads; by the contract of this function it exists.
@@ -46,7 +46,7 @@ pub unsafe fn get_priority() -> Priority {
 ///
 /// # Safety
 ///
-/// The program must be an image with the kernel in it, else the symbol does not exist.
+/// The program must be an image, which contains the kernel. Otherwise the symbol does not exist.
 #[inline]
 pub unsafe fn set_priority(id: Tid, priority: Priority) {
     // SAFETY: the kernel checks both numbers; by the contract of this function the symbol exists.

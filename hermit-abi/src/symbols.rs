@@ -1,7 +1,7 @@
-//! The symbols that this crate declares.
+//! Symbols that this crate declares.
 
-/// Symbols of all functions that this crate declares, in alphabetical order. `hermit-sys` keeps exactly these
-/// global in the kernel's object, beside its entry point.
+/// Symbols of all functions that this crate declares, in alphabetical order. In the kernel's object file,
+/// `hermit-sys` keeps only these symbols and the entry point global.
 pub const SYMBOLS: &[&str] = &[
     "sys_abort",
     "sys_accept",
@@ -130,7 +130,7 @@ mod tests {
 
     use super::SYMBOLS;
 
-    /// The source of every module with an extern block.
+    /// Source of every module with an extern block.
     const SOURCES: &[&str] = &[
         include_str!("calls/descriptor.rs"),
         include_str!("calls/file.rs"),
@@ -143,7 +143,7 @@ mod tests {
         include_str!("calls/time.rs"),
     ];
 
-    /// The symbol that a line of source declares, by link name or as the function's own name.
+    /// Returns the symbol that a line of source declares, by link name or as the function's own name.
     fn declared(line: &str) -> Option<&str> {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("#[link_name = \"") {

@@ -1,4 +1,4 @@
-//! Value and type of every constant, written out a second time: no change of one goes unnoticed.
+//! Value and type of every constant, written a second time, so that no constant changes by mistake.
 
 /// Checks at compile time the type and the value of constants.
 macro_rules! constants {

@@ -99,8 +99,8 @@ functions! {
     yield_now: fn();
 }
 
-/// What the published crate does not have. std calls it where our patches to it say so; `shutdownfd` is for
-/// programs. The crate getrandom declares `secure_rand32` and `secure_rand64` itself.
+/// Functions that the published crate lacks. Our patches make std call them, except for `shutdownfd`, which
+/// is for programs. The crate getrandom declares `secure_rand32` and `secure_rand64` itself.
 mod ours {
     use super::{c_char, timespec};
     use hermit_abi::file_properties;

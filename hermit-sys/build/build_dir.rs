@@ -16,10 +16,10 @@ pub(crate) struct BuildDir {
 }
 
 impl BuildDir {
-    /// Opens the folder for builds for a target with some libraries. In a workspace in which cargo has built
-    /// something, it is kept there: after an edit, only what has changed is compiled. Otherwise it lies below
-    /// `out` until it is dropped. All components and features share it, so that their procedural macros are
-    /// compiled once.
+    /// Opens the directory for builds for a target with some libraries. In a workspace in which cargo has
+    /// built something, it is kept there: after an edit, cargo compiles only the changed crates. Otherwise it
+    /// lies below `out` until it is dropped. All components and features share it, so that their procedural
+    /// macros are compiled once.
     pub(crate) fn open(workspace: &Path, out: &Path, target: &str, libraries: &str) -> Result<Self, String> {
         let builds = workspace.join("target");
         let kept = builds.is_dir().then(|| builds.join(FOLDER));

@@ -47,7 +47,7 @@ impl Cache {
         Self { folders, writable }
     }
 
-    /// Whether [`Self::store`] can keep an object.
+    /// True if [`Self::store`] can keep an object.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable.is_some()
     }
@@ -142,7 +142,7 @@ fn link(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
 }
 
-/// Whether files can be written to a folder below an existing one. Creates it.
+/// Creates a directory below an existing one, and returns true if files can be written to it.
 fn is_writable(folder: &Path) -> bool {
     // A file of this process alone: two builds at once do not remove each other's.
     let probe = folder.join(format!("probe.{}", std::process::id()));

@@ -113,7 +113,7 @@ impl Component {
         Ok(dir.path().join(&self.target).join("kernel").join(library))
     }
 
-    /// What the user can do about an error of the build, if that is known.
+    /// Advice for the user about an error of the build, if there is any.
     fn advice(&self, text: &str) -> String {
         if text.contains("can't find crate for `core`") {
             return format!(
@@ -126,7 +126,7 @@ impl Component {
     }
 }
 
-/// Whether a variable of this name must not affect the build of a component.
+/// Returns true if a variable of this name must not affect the build of a component.
 fn is_outer(name: &str) -> bool {
     let has_prefix = OUTER_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     OUTER_VARIABLES.contains(&name) || has_prefix && name != JOBS

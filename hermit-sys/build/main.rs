@@ -71,8 +71,8 @@ fn build() -> Result<(), String> {
 /// Name of the linker script of programs whose panics abort.
 const ABORT_SCRIPT: &str = "hermit-abort.ld";
 
-/// Has the linker leave out std's tables for unwinding, if panics of the program abort. Other functions than
-/// std's have none then.
+/// Makes the linker leave out std's tables for unwinding, if panics of the program abort. Only std's
+/// functions have tables then.
 fn leave_out_tables(out: &Path) -> Result<(), String> {
     if variable("CARGO_CFG_PANIC")? != "abort" {
         return Ok(());

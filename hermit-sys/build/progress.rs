@@ -98,8 +98,8 @@ impl CargoStderr {
     }
 }
 
-/// Whether standard error of the process was opened to append (`O_APPEND`). Otherwise its next line would
-/// overwrite a note.
+/// Returns true if standard error of the process was opened to append (`O_APPEND`). Otherwise its next line
+/// would overwrite a note.
 fn appends(process: &str) -> bool {
     let info = fs::read_to_string(format!("{process}/fdinfo/2")).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

@@ -10,7 +10,7 @@ use crate::progress::{Ticker, note};
 use crate::toolchain::Toolchain;
 use crate::{object, variable};
 
-/// What the builds of all components share.
+/// State that the builds of all components share.
 #[derive(Debug)]
 pub(crate) struct Provider {
     toolchain: Toolchain,

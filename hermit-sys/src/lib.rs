@@ -7,7 +7,7 @@
 //! hermit-sys = { path = "..." }
 //! ```
 //!
-//! and a `use` that has it linked,
+//! and a `use` that links it,
 //!
 //! ```
 //! #[cfg(target_os = "hermit")]
@@ -20,13 +20,13 @@
 //!
 //! `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets nothing is built.
 //!
-//! `std` finds the kernel by the symbols of its ABI (`hermit-abi`). What `std` has no function for is here:
-//! [`shutdown`], the host's requests to end. It works on Linux, too, if the crate is a dependency for all
-//! targets.
+//! `std` finds the kernel by the symbols of its ABI (`hermit-abi`). This crate has the functions that `std`
+//! lacks: [`shutdown`], the host's requests to end. It works on Linux, too, if the crate is a dependency for
+//! all targets.
 //!
-//! The build script builds the kernel and the network stack, makes all their symbols local but those of the
-//! ABI, and links both into the program. The features `fifo` and `round-robin` select the scheduling policy,
-//! `bump` and `tlsf` the allocator of the heap.
+//! The build script builds the kernel and the network stack, makes all their symbols local except those of
+//! the ABI, and links both into the program. The features `fifo` and `round-robin` select the scheduling
+//! policy, `bump` and `tlsf` the allocator of the heap.
 
 #[cfg(any(target_os = "hermit", unix))]
 pub mod shutdown;

@@ -2,9 +2,9 @@
 //! them.
 //!
 //! A program that calls none of these functions ends at once, with the exit code 128 + signal, as Linux does
-//! by default. The first call of any of them says that the program handles requests: from then on a request
-//! is only reported, and the program has the grace period (`--grace`, 10 seconds by default) to finish its
-//! work and exit with a code of its own. After that, or upon a second request, it is killed.
+//! by default. The first call of any of them declares that the program handles requests. From then on a
+//! request is only reported, and the program has the grace period (`--grace`, 10 seconds by default) to
+//! finish its work and exit with a code of its own. After that, or upon a second request, it is killed.
 //!
 //! ```no_run
 //! use std::thread;
@@ -20,7 +20,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! On Linux the functions do the same, so that a program is the same for both.
+//! On Linux the functions do the same, so that the same program works on both.
 
 #[cfg(target_os = "hermit")]
 mod hermit;
@@ -44,14 +44,15 @@ pub fn wait() -> io::Result<()> {
     system::wait()
 }
 
-/// Whether the program has been requested to end. After an error in the first call of this module, false.
+/// Returns true if the program has been requested to end. After an error in the first call of this module, it
+/// returns false.
 #[must_use]
 pub fn requested() -> bool {
     system::requested()
 }
 
-/// Descriptor that becomes readable once the program is requested to end, and stays so: for `poll`, or mio's
-/// `SourceFd`. Do not read from it.
+/// Descriptor that becomes readable once the program is requested to end, and stays readable: for `poll`, or
+/// mio's `SourceFd`. Do not read from it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,10 @@
-//! The command `uhyve`.
+//! The command `uhyve`: from the command line to the exit code.
+//!
+//! `main` parses the command line, and runs a guest or another command. It handles signals and the time limit
+//! from the start on, because reading a file can block. Once the guest runs, the main thread only waits for
+//! the first of three events: the VM shuts down, a signal arrives, or a time limit passes. Each of these ends
+//! has a reason and an exit code. The exit code is returned, and both are written to the report (`--report`)
+//! if the user has asked for it.
 
 mod alarm;
 mod check;
@@ -35,14 +41,14 @@ use crate::vcpu::stats;
 use crate::vcpu::stats::Statistics;
 use crate::vm::Vm;
 
-/// Exit code for a wrong command line, as of clap.
+/// Exit code for a wrong command line, the same as clap's.
 const USAGE_ERROR: u8 = 2;
 
 /// Runs the command with the arguments of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
-    // First of all: a signal ends this process while it reads files, too.
+    // Before anything else: a signal must be able to end this process while it reads files.
     if let Err(error) = signals::unblock_all() {
         return failed(format_args!("cannot unblock signals: {error}"), NOT_STARTED);
     }
@@ -72,6 +78,7 @@ pub fn main() -> ExitCode {
     {
         return failed(format_args!("--report: {}: {error}", path.display()), USAGE_ERROR);
     }
+    // From here on, the report can say that the time limit was reached.
     alarm::arm();
     let cgroup = arguments.cgroup.clone();
     let config = match arguments.config() {
@@ -108,7 +115,7 @@ fn serve_network(arguments: &NetArguments) -> ExitCode {
     }
 }
 
-/// What holds from the start on, while files are read, too: signals and time limits.
+/// State that is set up before files are read: signals and time limits.
 #[derive(Debug)]
 struct Prepared {
     started: Instant,
@@ -127,22 +134,22 @@ impl Prepared {
     }
 }
 
-/// Prints what is wrong with the command line, or the help that it asks for.
+/// Prints the error in the command line, or the help that it asks for.
 fn wrong_command_line(error: &clap::Error) -> ExitCode {
-    // It fails if the reader has closed the pipe.
+    // Printing fails if the reader has closed the pipe.
     let _: io::Result<()> = error.print();
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }
     if let Some(path) = report_path(env::args_os().skip(1)) {
-        // What is wrong has been said.
+        // Errors are ignored: the user has already seen the one in the command line.
         let _: io::Result<()> = report::create(&Opener::default(), Path::new(&path));
         write_end(Outcome { reason: "not started", code: USAGE_ERROR }, None);
     }
     ExitCode::from(USAGE_ERROR)
 }
 
-/// The value of `--report` in a command line that is wrong elsewhere.
+/// The value of `--report` in a command line with an error elsewhere.
 fn report_path(arguments: impl Iterator<Item = OsString>) -> Option<OsString> {
     let mut own = arguments.take_while(|argument| argument != "--");
     while let Some(argument) = own.next() {
@@ -167,12 +174,12 @@ fn failed(error: impl Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// How long a guest may run.
+/// Time limits of a guest.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Time limit, after which the guest is killed.
     timeout: Option<Duration>,
-    /// Time from a request to end, which the program handles, until the guest is killed.
+    /// Time after a request to end until the guest is killed, if its program handles the request.
     grace: Duration,
 }
 
@@ -195,7 +202,8 @@ fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
     sandbox::close_inherited()?;
     let status = stats::ProcessStatus::open(has_stats || report::is_wanted());
     let vm = Vm::new(config).load()?;
-    // From now on the main thread waits, and the sandbox would deny to delete the timers.
+    // From now on the main thread enforces the limit itself. The timers are deleted now because the sandbox
+    // would deny that later.
     drop(alarm);
     let vm = vm.start()?;
     let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
@@ -226,8 +234,8 @@ fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
     Ok((Outcome { reason, code }, statistics))
 }
 
-/// Waits until the VM has shut down or is to be killed. The first signal presses the power button, if the
-/// guest has enabled it.
+/// Waits until the VM has shut down, or must be killed. The first signal presses the power button if the
+/// guest has enabled it. Then the guest has the grace period to end.
 fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grace: Duration) -> Result<End> {
     match signals.wait(deadline)? {
         MainEvent::Shutdown => return Ok(End::Shutdown),
@@ -236,6 +244,7 @@ fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grac
         MainEvent::Signal(_) => {}
     }
     let end_of_grace = Instant::now().checked_add(grace);
+    // The earlier one of the two limits ends the wait.
     let (first, expired) = match (deadline, end_of_grace) {
         (Some(deadline), Some(grace)) if grace < deadline => (Some(grace), End::GraceExpired),
         (None, grace) => (grace, End::GraceExpired),

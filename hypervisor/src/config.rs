@@ -47,12 +47,11 @@ pub struct Config {
     pub console: ConsoleMode,
     /// Engine that executes the vCPUs.
     pub engine: EngineKind,
-    /// Whether the hypervisor confines itself ([`crate::sandbox`]). Switched off only to debug the
-    /// hypervisor.
+    /// True if the hypervisor confines itself ([`crate::sandbox`]). It is false only to debug the hypervisor.
     pub sandbox: bool,
     /// Jail of the hypervisor and the guest's process, if they have one.
     pub jail: Option<Jail>,
-    /// Whether a guest may run as a process although landlock is incomplete.
+    /// True if a guest may run as a process although landlock is incomplete.
     pub allow_partial_sandbox: bool,
     /// Protections without which the guest is not started.
     pub require: Vec<Protection>,
@@ -125,6 +124,6 @@ pub enum ConsoleMode {
     Auto,
     /// Every byte unchanged, also on a terminal.
     Raw,
-    /// Control characters in visible form, but for newlines, tabs, colours and erasing of lines.
+    /// Control characters in visible form, except newlines, tabs, colours and erasing of lines.
     Escaped,
 }

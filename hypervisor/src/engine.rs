@@ -1,7 +1,10 @@
 //! Engines, which run the vCPUs of a VM.
 //!
-//! [`Engine`] and [`Vcpu`] are the contract; [`kvm`] and [`process`] implement it, each with an error type of
-//! its own. The rest of the hypervisor does not depend on which of them runs a guest.
+//! There are two engines: KVM, and a process of the host whose system calls are filtered ([`process`]), for
+//! hosts without virtualisation. [`Engine`] and [`Vcpu`] are the contract that both implement, each with an
+//! error type of its own. The rest of the hypervisor does not depend on which of them runs a guest. A vCPU
+//! thread calls [`Vcpu::run`] in a loop. Each call runs the guest until it needs the hypervisor, and returns
+//! the reason as a [`VcpuExit`].
 
 pub mod debug;
 pub mod kvm;
@@ -31,7 +34,7 @@ pub enum EngineError {
     DebugUnsupported,
 }
 
-/// Engine of one VM: what devices need of it. Each engine creates its vCPUs by a function of its own
+/// Engine of one VM, as devices see it. Each engine creates its vCPUs by a function of its own
 /// ([`kvm::KvmEngine::vcpus`], [`process::ProcessEngine::vcpus`]).
 pub trait Engine: Debug {
     /// Returns the object by which a device raises interrupt line `line`.
@@ -48,7 +51,7 @@ pub trait Engine: Debug {
     /// See [`EngineError`].
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
 
-    /// Kills the guest's process, if the engine has one: its vCPU threads may be blocked by the host. Other
+    /// Kills the guest's process, if the engine has one, because the host may block its vCPU threads. Other
     /// engines stop with their vCPU threads.
     fn kill(&self) {}
 }
@@ -69,10 +72,10 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
-    /// Starts the processes that the engine needs. The hypervisor calls it when it is confined, and before
-    /// the calling thread has a seccomp filter: the processes inherit the confinement. While they set
-    /// themselves up, the hypervisor starts its threads, of which one takes this vCPU; then it calls the
-    /// function that is returned, which waits for them.
+    /// Starts the processes that the engine needs. The hypervisor calls it after it has confined its own
+    /// process, so that the new processes inherit the confinement, and before the calling thread has a
+    /// seccomp filter. While the processes set themselves up, the hypervisor starts its threads. Then it
+    /// calls the returned function, which waits for the processes.
     ///
     /// # Errors
     ///
@@ -103,8 +106,8 @@ pub trait Vcpu: Debug + Send {
         false
     }
 
-    /// Returns whether a paused vCPU has ended, because its process was killed from outside. [`Self::run`]
-    /// reports how.
+    /// Returns true if a paused vCPU has ended, because its process was killed from outside. The next
+    /// [`Self::run`] reports how.
     fn has_ended(&mut self) -> bool {
         false
     }
@@ -172,14 +175,14 @@ pub enum VcpuExit<'a> {
     PioRead(u16, &'a mut [u8]),
     /// The guest wrote to a port, one value or a string.
     PioWrite(u16, &'a [u8]),
-    /// The guest offered bytes to a port; the hypervisor takes all of them if it need not wait for that, and
-    /// sets `is_taken`.
+    /// The guest offered bytes to a port. If the hypervisor can take all of them without waiting, it does,
+    /// and sets `is_taken`.
     PioTryWrite {
         /// The port.
         port: u16,
         /// The bytes.
         bytes: &'a [u8],
-        /// Whether the hypervisor has taken them.
+        /// True if the hypervisor has taken the bytes.
         is_taken: &'a mut bool,
     },
     /// The guest read from an address without memory; the hypervisor fills in the bytes.

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols.
-//! vCPUs are gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply;
-//! while one steps, the others stay paused. After `detach` the guest runs without breakpoints, and another
-//! gdb may connect, which stops it again. The same holds when the connection is lost, unless no gdb has
-//! resumed the guest yet: then it waits for another one. `kill` shuts the VM down as SIGTERM does.
+//! vCPUs are gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply.
+//! While one steps, the others stay paused. After `detach` the guest runs without breakpoints. Another gdb
+//! may connect then, and stops it again. If the connection is lost, the guest continues in the same way,
+//! unless no gdb has resumed it yet: then it waits for another gdb. `kill` shuts the VM down as SIGTERM does.
 //!
 //! | module | |
 //! | --- | --- |
@@ -28,8 +28,8 @@
 //! | [`fuzzing`] | a fuzz target |
 //!
 //! A program that connects controls the guest, and the protocol has no authentication: only programs of this
-//! process's user and of root can connect. What does not begin as gdb does, such as a request of HTTP, is
-//! disconnected, and the guest does not notice.
+//! process's user and of root can connect. A connection that does not begin as gdb does, such as a request of
+//! HTTP, is closed, and the guest does not notice it.
 
 mod breakpoints;
 mod connection;
@@ -174,7 +174,7 @@ struct Connections<'a> {
     /// The listener and the shutdown of the VM.
     events: &'a PollSet,
     vm: &'a VmHandle,
-    /// Connections of others, which could fill the log.
+    /// Warns once about connections of other users and programs, which could fill the log.
     strangers: WarnOnce,
 }
 
@@ -242,8 +242,8 @@ impl<'a> Connections<'a> {
         None
     }
 
-    /// Waits for the first byte, with the guest as it is. A connection that is silent gives way to the next
-    /// one; then, and once the VM has shut down, this is false.
+    /// Waits for the first byte, and leaves the guest as it is. Returns false if another connection arrives
+    /// while this one is silent, or if the VM shuts down.
     fn begins_as_gdb(&self, socket: &GdbSocket) -> io::Result<bool> {
         const SOCKET: u64 = 0;
         let events = PollSet::new(&[socket, self.listener, self.vm.shutdown_event()])?;

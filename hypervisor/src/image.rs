@@ -14,8 +14,8 @@ use hermit_options::open::{Kind, Opener};
 use self::reader::Contents;
 use crate::config::MemorySize;
 
-/// Maximum size in bytes of what is in a file, but not loaded into the VM's memory: debugging information,
-/// mostly.
+/// Maximum size in bytes of the parts of a file that are not loaded into the VM's memory: mostly debugging
+/// information.
 const MAX_UNLOADED: u64 = 512 << 20;
 
 /// Maximum size of an image file in bytes, however much memory the VM has.
@@ -53,8 +53,8 @@ pub enum FileError {
     },
 }
 
-/// Image file in memory, not checked yet: zeros are in place of what no image needs, and of code that need
-/// not be checked.
+/// Image file in memory, not checked yet. Parts that no image needs are zero, and so is code that need not be
+/// checked.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
@@ -64,8 +64,8 @@ pub struct ImageFile {
 
 impl ImageFile {
     /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because
-    /// another process could change a mapped file after the check, or truncate it (SIGBUS). Code, of which
-    /// any is valid, is copied once, when it is loaded.
+    /// another process could change a mapped file after the check, or truncate it (SIGBUS). Code needs no
+    /// check, because any code is valid: it is copied once, when it is loaded.
     ///
     /// # Errors
     ///

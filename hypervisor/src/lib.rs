@@ -2,9 +2,9 @@
 //!
 //! It runs a program that is built for `x86_64-unknown-hermit` in a VM of its own: on KVM, or as a sandboxed
 //! process on hosts without virtualisation hardware. The VM has no firmware and no PCI, only memory, CPUs,
-//! virtio-mmio devices and six I/O ports ([`hermit_interface::machine`]). The guest is not trusted: what it
-//! does is answered by an error to the guest or by the shutdown of the VM, and all threads of the hypervisor
-//! are confined before the guest's first instruction.
+//! virtio-mmio devices and six I/O ports ([`hermit_interface::machine`]). The guest is not trusted. An
+//! invalid action of the guest leads to an error for the guest, or to the shutdown of the VM. All threads of
+//! the hypervisor are confined before the guest's first instruction.
 //!
 //! # Example
 //!
@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! Errors name what the user can change:
+//! Errors name the cause that the user can change:
 //!
 //! ```
 //! use uhyve::config::Config;
@@ -50,7 +50,7 @@
 //! | [`devices`] | virtio devices; which of them a VM has, and their registers and interrupt lines |
 //! | [`network`] | backends of the network device |
 //! | [`vcpu`] | threads of vCPUs: run, pause, exit; the dispatch of their exits; the shutdown of a VM |
-//! | [`sandbox`] | confinement of the hypervisor; what a host may lack of it |
+//! | [`sandbox`] | confinement of the hypervisor; protections that a host may lack |
 //! | [`gdb`] | a server for gdb |
 //! | [`host`] | facts and services of the host: log, random numbers, limits |
 //! | [`report`] | how a run has ended, as JSON |

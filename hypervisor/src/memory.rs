@@ -1,4 +1,10 @@
-//! Guest memory.
+//! Guest memory: its layout, and the ways to access, load and return it.
+//!
+//! Guest memory is one or two regions: from physical address 0 up to the memory hole, where device registers
+//! are, and from 4 GiB on. With KVM it is private anonymous memory. With the process engine it is a sealed
+//! anonymous file (memfd), because the guest's process maps it, too. In both cases the host allocates a page
+//! when it is first used. The guest may return pages that it does not need any more ([`Memory::discard`]);
+//! the host frees them, and the next access finds zeros.
 
 mod discard;
 
@@ -31,10 +37,11 @@ const HIGH_START: u64 = 4 << 30;
 /// First physical address that the image may use: the kernel starts CPUs in the memory below it.
 const LOW_END: u64 = 1 << 20;
 
-/// First physical address that is used: not 0.
+/// First physical address that is used. Address 0 stays unused.
 const MIN_ADDRESS: u64 = 0x1000;
 
-/// Size in bytes from which on the image's loader writes to the file of shared memory instead of its mapping.
+/// Size in bytes from which on the image's loader writes to the file of shared memory, instead of its
+/// mapping.
 const MIN_FILE_WRITE: usize = 1 << 14;
 
 /// Unit of `st_blocks` in bytes (stat(2)).
@@ -134,16 +141,16 @@ impl Memory {
         self.resident().map(|resident| resident.max(self.returned.peak.load(Ordering::Relaxed)))
     }
 
-    /// Number of bytes that the guest has returned to the host. Of shared memory they are those that the host
-    /// has freed. Of private memory they are those that the guest has named: also bytes that it has never
-    /// used, and bytes that it names again.
+    /// Number of bytes that the guest has returned to the host. For shared memory, these are the bytes that
+    /// the host has freed. For private memory, they are all bytes that the guest has named: also bytes that
+    /// it has never used, or has named before.
     #[must_use]
     pub fn returned(&self) -> u64 {
         self.returned.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frees whole pages on the host: the next access finds zeros. `false` if the range is not one that a
-    /// guest may return. It harms the guest alone if it returns memory that it uses.
+    /// Frees whole pages on the host: the next access finds zeros. Returns false if the guest may not return
+    /// this range. A guest that returns memory that it still uses harms only itself.
     pub fn discard(&self, start: u64, size: u64) -> bool {
         let is_valid = start.is_multiple_of(PAGE_SIZE)
             && size.is_multiple_of(PAGE_SIZE)
@@ -158,9 +165,9 @@ impl Memory {
         }
     }
 
-    /// Frees pages of private memory. The whole range counts as returned: unlike a file, a private mapping
-    /// does not tell cheaply which of its pages were resident. A guest that names units of which it has used
-    /// a part, or anything repeatedly, makes the number too large, and nothing else depends on it.
+    /// Frees pages of private memory. The whole range counts as returned, because, unlike a file, a private
+    /// mapping does not tell cheaply which of its pages were resident. So the number is too large if the
+    /// guest returns pages that it has not used, or returns pages twice. Nothing else depends on the number.
     fn discard_private(&self, start: u64, size: u64) -> bool {
         let is_done = discard::discard_private(&self.guest, GuestAddress(start), to_usize(size));
         if is_done {
@@ -169,7 +176,8 @@ impl Memory {
         is_done
     }
 
-    /// Frees pages of shared memory, whose file tells how much of the range the host had allocated.
+    /// Frees pages of shared memory. The allocated size of the file, before and after, tells how many bytes
+    /// were freed.
     fn punch(&self, file: &File, start: u64, size: u64) -> bool {
         let before = self.resident().unwrap_or_default();
         self.returned.peak.fetch_max(before, Ordering::Relaxed);
@@ -192,7 +200,7 @@ impl Memory {
             let read = self.guest.read_exact_volatile_from(GuestAddress(address), &mut file, size);
             return read.map_err(io::Error::other);
         };
-        // Without page faults, and without a copy in this process.
+        // The kernel copies from file to file, without page faults and without a buffer in this process.
         seek(memory, rustix::fs::SeekFrom::Start(process::memory_offset(address)))?;
         let (mut offset, mut left) = (offset, size);
         while left > 0 {
@@ -206,7 +214,8 @@ impl Memory {
 
     /// The word at an address of free memory, of any alignment.
     fn word(&self, address: u64) -> VolatileSlice<'_> {
-        // Loading an image accesses thousands of words, most of them in the first region, which starts at 0.
+        // Optimisation for the first region, which starts at 0: loading an image accesses thousands of words,
+        // most of them there.
         let first = self.guest.iter().next().filter(|first| address < first.len());
         let region = first.or_else(|| self.guest.find_region(GuestAddress(address))).expect(FREE);
         let offset = MemoryRegionAddress(address - region.start_addr().0);
@@ -219,7 +228,8 @@ impl Memory {
         &self.guest
     }
 
-    /// Free memory: what the image may be loaded to, and what is added when the kernel runs.
+    /// Returns the free memory: first the ranges into which the image may be loaded, then the ranges that are
+    /// added when the kernel runs.
     #[must_use]
     pub fn free(&self) -> (FreeMemory, FreeMemory) {
         let (mut free, mut later) = (FreeMemory::new(), FreeMemory::new());
@@ -228,7 +238,7 @@ impl Memory {
             let low = AddressRange { start: start.max(MIN_ADDRESS), end: end.min(LOW_END) };
             let high = AddressRange { start: start.max(LOW_END), end };
             for (table, range) in [(&mut later, low), (&mut free, high)] {
-                // It fails if the table is full; there are two regions at most.
+                // Fails if the table is full. There are at most two regions.
                 let _: Result<(), hermit_memory::ranges::FreeError> = table.free(range);
             }
         }
@@ -255,11 +265,11 @@ fn ranges(size: u64) -> [Region; 2] {
     [Region { start: 0, size: low }, Region { start: HIGH_START, size: size - low }]
 }
 
-/// Access by the image loader, which uses only addresses that [`Memory::free`] has returned: no access can
-/// fail.
+/// Access by the image loader. No access fails, because the loader uses only addresses that [`Memory::free`]
+/// has returned.
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        // A file takes whole pages without page faults, and without filling them with zeros first.
+        // Writing to the file avoids page faults, and does not fill whole pages with zeros first.
         if bytes.len() >= MIN_FILE_WRITE
             && let Some(file) = self.file()
             && file.write_all_at(bytes, process::memory_offset(address)).is_ok()

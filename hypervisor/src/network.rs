@@ -1,5 +1,9 @@
-//! Creation of the network device and its backend from the configuration, and the network of a guest under
-//! QEMU.
+//! Creates the network device and its backend from the configuration, and the network of a guest under QEMU.
+//!
+//! The backend is a tap of the host, or uhyve's own user-mode network by sockets. The functions here open it
+//! with the privileges of the user who has started uhyve, before the sandbox is entered: taps, listeners of
+//! forwarded ports, and the host's addresses and DNS servers, which determine the egress policy. Sockets for
+//! the guest's connections are opened later, by the network thread.
 //!
 //! | module | |
 //! | --- | --- |
@@ -115,7 +119,7 @@ fn open_sockets(
     (forwards, passed): (&[PortForward], &[PassedSocket]),
     mac: MacAddress,
 ) -> Result<User, NetworkError> {
-    // Each connection takes one, and each port. With a lower limit there are fewer connections.
+    // Each connection and each port takes a descriptor. A lower limit only means fewer connections.
     descriptor_limit::raise();
     let mut bound = ports::bind(forwards)?;
     for PassedSocket { socket, guest } in passed {
@@ -175,9 +179,10 @@ fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<Pr
     Ok(PreparedNetwork { device, tap: Some(fd), has_sockets: false })
 }
 
-/// Networks of the host that bear on the egress of a guest whose connections are its sockets.
+/// Addresses and DNS servers of the host, which determine the egress policy of a guest whose connections are
+/// sockets.
 fn host_network(network: &NetworkConfig) -> Result<HostNetwork, NetworkError> {
-    // The guest is offered the host's DNS servers unless others are given. Without egress, these do not
+    // The guest uses the host's DNS servers unless others are given. With `egress=none`, the host's do not
     // count.
     let is_given = network.egress.is_closed() || !network.nameservers.is_empty();
     let nameservers = if is_given { network.nameservers.clone() } else { host_network::nameservers() };

@@ -1,11 +1,13 @@
-//! The report of a run (`--report`): a file that says how the run has ended, in JSON.
+//! Report of a run (`--report`): a file in JSON with the reason for which the run ended.
 //!
-//! The file is put in place by a rename when uhyve starts, complete, with the reason `running`: nothing is
-//! written through a link, and no reader finds half of a report. When the run ends, one write of the same
-//! size replaces that text. To rename again, the sandbox would have to leave the folder accessible. A handler
-//! of a signal may do that write as well, so the report is there when a system call was denied, or a second
-//! signal has ended uhyve at once. A report that still says `running` when uhyve has gone tells that SIGKILL
-//! has ended it: out of memory, for example.
+//! When uhyve starts, it writes a complete report with the reason `running`, and puts it in place by a
+//! rename. So nothing is written through a link, and no reader finds half of a report. When the run ends,
+//! uhyve overwrites that text by one write of the same size. A second rename is not possible, because the
+//! sandbox would have to leave the folder accessible.
+//!
+//! A signal handler can make that write, too: the report also covers a denied system call, or a second signal
+//! that ends uhyve at once. If the report still says `running` after uhyve has exited, uhyve was killed by
+//! SIGKILL, for example because memory was exhausted.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,16 +24,16 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::sandbox;
 use crate::vcpu::stats::{self, Statistics};
 
-/// Size of the file in bytes: each text is filled up with blanks, which JSON ignores.
+/// Size of the file in bytes. Each text is padded with blanks, which JSON ignores.
 const SIZE: usize = 1024;
 
-/// Exit code after the time limit, as of timeout(1).
+/// Exit code after the time limit, the same as that of timeout(1).
 pub(crate) const TIMED_OUT: u8 = 124;
 
-/// Exit code after abort(3), as of a shell for a process that SIGABRT has killed.
+/// Exit code after abort(3): a shell returns the same for a process that SIGABRT has killed.
 pub(crate) const ABORTED: u8 = 134;
 
-/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
+/// Base of the exit codes for signals. The signal's number is added to it, as in a shell.
 pub(crate) const SIGNAL_BASE: u8 = 128;
 
 /// How a run has ended.
@@ -43,7 +45,8 @@ pub(crate) struct Outcome {
     pub(crate) code: u8,
 }
 
-/// Ends of the process by the handler of a signal.
+/// Outcomes that a signal handler writes. Their texts are formatted in advance, because a handler must not
+/// allocate.
 const AT_ONCE: [Outcome; 6] = [
     Outcome { reason: "sandbox", code: sandbox::EXIT_CODE },
     Outcome { reason: "aborted", code: ABORTED },
@@ -72,7 +75,7 @@ impl Report {
         let placed = pwrite(&file, running.as_bytes(), 0)
             .and_then(|_| renameat(&place.folder, &name, &place.folder, &place.name));
         if let Err(error) = placed {
-            // It may have been renamed by now: what is reported is the first error.
+            // The file may have been renamed by now. Only the first error is reported.
             let _: rustix::io::Result<()> = unlinkat(&place.folder, &name, AtFlags::empty());
             return Err(error.into());
         }
@@ -135,12 +138,12 @@ pub(crate) fn write_end(outcome: Outcome, statistics: Option<&Statistics>) -> io
     Ok(report.write(&text(outcome.reason, Some(outcome.code), statistics))?)
 }
 
-/// Writes an end that the handler of a signal brings about. Async-signal-safe.
+/// Writes an outcome from a signal handler, if there is a report. Async-signal-safe.
 pub(crate) fn write_end_at_once(code: u8) {
     let Some(report) = REPORT.get() else { return };
     let ends = AT_ONCE.iter().zip(&report.texts);
     if let Some((_, text)) = ends.into_iter().find(|(outcome, _)| outcome.code == code) {
-        // The process exits: there is no other way to tell.
+        // Errors are ignored: the process exits, and has no other way to report them.
         let _: rustix::io::Result<()> = report.write(text);
     }
 }

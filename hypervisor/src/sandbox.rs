@@ -1,6 +1,10 @@
 //! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over
 //! gains nothing.
 //!
+//! Confinement has two steps. First the process as a whole gives up files, capabilities and namespaces
+//! ([`Sandbox::confine_process`]), while it has one thread. Then each thread restricts itself to the system
+//! calls of its [`Role`] ([`Sandbox::enter`]).
+//!
 //! | module | drops |
 //! | --- | --- |
 //! | `descriptors` | inherited file descriptors |
@@ -10,13 +14,13 @@
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! [`protections`] has what a host may lack of these. `denial` reports a denied system call, and exits the
+//! [`protections`] lists the parts that a host may lack. `denial` reports a denied system call, and exits the
 //! process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and the C
-//! library from making some. [`Threads`] starts the threads so that no guest runs before all of them are
-//! confined. `docs/sandbox.md` lists what is allowed and why.
+//! library from making denied calls. [`Threads`] starts the threads so that no guest runs before all of them
+//! are confined. `docs/sandbox.md` lists the allowed calls and their reasons.
 //!
-//! The confinement cannot be undone, and holds for the calling thread and those that it starts later. A
-//! program that uses this crate as a library gives the VM a thread of its own.
+//! The confinement cannot be undone. It holds for the calling thread and the threads that it starts later. A
+//! program that uses this crate as a library runs the VM in a thread of its own.
 
 mod allocator;
 mod at_once;
@@ -68,13 +72,13 @@ pub enum SandboxError {
     /// Landlock cannot be enforced.
     #[error("sandbox: cannot restrict access to files: {0}")]
     Paths(#[from] landlock::RulesetError),
-    /// Landlock does not enforce all that a guest as a process relies on.
+    /// Landlock does not enforce all restrictions that a guest as a process relies on.
     #[error(
         "sandbox: landlock is {0}. A guest that runs as a process relies on it; --allow-partial-sandbox runs the guest \
          nevertheless"
     )]
     Incomplete(&'static str),
-    /// The host has landlock, and does not enforce it.
+    /// The host has landlock, but does not enforce it.
     #[error("sandbox: the host's kernel has landlock, but does not enforce it")]
     NotEnforced,
     /// The handler of SIGSYS cannot be installed.
@@ -85,7 +89,7 @@ pub enum SandboxError {
     Filter {
         /// Role of the thread.
         role: Role,
-        /// What the host says.
+        /// Error of the host.
         source: seccompiler::Error,
     },
     /// A thread has exited before it was confined.
@@ -145,39 +149,39 @@ impl fmt::Display for Role {
 pub struct Rules {
     /// Folders that remain accessible.
     pub folders: Vec<Folder>,
-    /// vCPU threads may use the debugging interface of their engine.
+    /// True if vCPU threads may use the debugging interface of their engine.
     pub debugger: bool,
-    /// The guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and pidfd
-    /// instead of KVM.
+    /// True if the guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and
+    /// pidfd instead of KVM.
     pub process: bool,
-    /// The guest may be a process although landlock is incomplete.
+    /// True if the guest may be a process although landlock is incomplete.
     pub allow_partial: bool,
     /// File descriptor of the tap that the network thread may use.
     pub tap: Option<RawFd>,
-    /// The network thread opens sockets, which connect the guest.
+    /// True if the network thread opens sockets for the guest's connections.
     pub sockets: bool,
-    /// File descriptor of the guest's memory, of which vCPU threads may return parts to the host; `None` if
-    /// the memory is private.
+    /// File descriptor of the guest's memory, so that vCPU threads may return parts of it to the host; `None`
+    /// if the memory is private.
     pub memory: Option<RawFd>,
-    /// Threads of disks, mounts and network set timers, by which they wait for the limits of their rates.
+    /// True if threads of disks, mounts and the network set timers, to wait for the limits of their rates.
     pub rate_limits: bool,
     /// Jail that the process enters.
     pub jail: Option<Jail>,
     /// Kinds of speculative execution that are disabled.
     pub mitigations: Mitigations,
-    /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined: files
-    /// threads change none of them. [`Sandbox::confine_process`] sets it.
+    /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined. Files
+    /// threads must not change these. [`Sandbox::confine_process`] sets it.
     pub open_files: Vec<RawFd>,
 }
 
 impl Rules {
-    /// Whether the guest's process gets a PID namespace of its own, which takes privileges. A debugger needs
-    /// the thread IDs of uhyve's.
+    /// Returns true if the guest's process gets a PID namespace of its own. That takes privileges. A debugger
+    /// prevents it, because it needs the thread IDs of uhyve's namespace.
     const fn has_pid_namespace(&self) -> bool {
         self.jail.is_some() && self.process && !self.debugger
     }
 
-    /// Capabilities that are kept until the guest's process is started: what `CLONE_NEWPID` takes.
+    /// Capabilities that are kept until the guest's process is started: those that `CLONE_NEWPID` takes.
     const fn kept_capabilities(&self) -> CapabilitySet {
         if self.has_pid_namespace() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() }
     }
@@ -188,11 +192,11 @@ impl Rules {
 pub struct Folder {
     /// Descriptor of the folder, which may be one that only names it (`O_PATH`).
     pub descriptor: Arc<OwnedFd>,
-    /// Files in it cannot be changed.
+    /// True if files in it cannot be changed.
     pub read_only: bool,
 }
 
-/// Checks that landlock is complete, or, if it need not be, says at each start that it is not.
+/// Checks that landlock is complete. If it may be incomplete, prints a warning at each start instead.
 fn require_landlock(level: LandlockLevel, may_be_incomplete: bool) -> Result<(), SandboxError> {
     match (level.require(), level.missing()) {
         (Err(error), _) if !may_be_incomplete => Err(error),
@@ -221,8 +225,8 @@ impl Sandbox {
         Self(None)
     }
 
-    /// Drops privileges and access to files. Call it once, when all files are open and the process has one
-    /// thread.
+    /// Drops privileges and access to files. Call it once, after all files are open, and while the process
+    /// has one thread.
     ///
     /// # Errors
     ///
@@ -234,14 +238,15 @@ impl Sandbox {
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
         let landlock = LandlockLevel::of_host();
-        // A folder's border is landlock's, too, if its thread is taken over.
+        // Only landlock keeps a files thread inside of its folder after the thread is taken over.
         let needs_landlock = rules.process || !rules.folders.is_empty();
         require_landlock(landlock, rules.allow_partial || !needs_landlock)?;
-        // A jail has no /sys.
+        // Read here, because a jail has no /sys.
         let has_hyperthreads = speculation::has_hyperthreads();
         rules.jail.as_ref().map_or(Ok(()), |jail| jail::enter(jail, rules.sockets))?;
         speculation::isolate_core(has_hyperthreads);
         speculation::restrict_hypervisor(rules.mitigations).map_err(SandboxError::Privileges)?;
+        // Before the user of the jail is taken: dropping capabilities from the bounding set takes privileges.
         privileges::forbid_new().map_err(SandboxError::Privileges)?;
         rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
@@ -253,7 +258,7 @@ impl Sandbox {
         paths::restrict(&rules.folders, rules.sockets, landlock)
     }
 
-    /// Drops the capability that the start of the guest's process takes: call it after that.
+    /// Drops the capability that the start of the guest's process takes. Call it after that start.
     ///
     /// # Errors
     ///
@@ -270,8 +275,9 @@ impl Sandbox {
     /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
         let Some(rules) = &self.0 else { return Ok(()) };
-        // The main thread is the last one: all others have been started. Not on KVM, whose first KVM_RUN
-        // starts a kernel thread in this process: without the right to, it fails with EAGAIN for ever.
+        // The main thread is the last one, so no further thread is needed. KVM is an exception: the first
+        // KVM_RUN starts a kernel thread in this process, and without that right it would fail with EAGAIN
+        // forever.
         if role == Role::Main && rules.jail.is_some() && rules.process {
             privileges::forbid_processes().map_err(SandboxError::Privileges)?;
         }

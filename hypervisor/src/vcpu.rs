@@ -1,4 +1,4 @@
-//! vCPUs: their threads, what these do with the guest's exits, and their shutdown.
+//! vCPUs: their threads, the handling of their exits, and their shutdown.
 //!
 //! [`manager`] starts, pauses and ends the threads; each of them (`thread`) runs the guest until an exit,
 //! which [`io_manager`] takes to a port or device. Everything that ends a VM does so by a

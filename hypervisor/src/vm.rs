@@ -1,4 +1,14 @@
-//! A VM: configured, loaded, running.
+//! A VM and its life: configured, loaded, running.
+//!
+//! [`Vm`] has its state as a type parameter. Each step consumes the VM and returns it in the next state, so
+//! no step can be skipped or repeated:
+//!
+//! 1. [`Vm::new`] stores the configuration.
+//! 2. [`Vm::load`] opens all files, creates engine, vCPUs and devices, and loads the image. It runs with the
+//!    privileges of the user who has started uhyve.
+//! 3. [`Vm::start`] confines the process and starts its threads. The guest runs when all of them are
+//!    confined.
+//! 4. [`Vm::wait`] waits for the shutdown, and writes out the guest's output.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -36,12 +46,12 @@ use crate::vcpu::shutdown::{ShutdownCause, VmHandle, guarded};
 use crate::vcpu::stats::ExitCounters;
 use crate::vcpu::thread::VcpuContext;
 
-/// Time limit for writing out the guest's output after a requested shutdown: the reader may have stopped
-/// reading.
+/// Time limit for writing out the guest's output after a requested shutdown, because its reader may have
+/// stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit for the devices other than output, once the guest has ended: the host of a disk or a folder may
-/// not answer. Output waits for its reader, as that of any program.
+/// Time limit for the devices other than output after the guest has ended, because the host of a disk or a
+/// folder may not answer. Output waits for its reader, like that of any program.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a VM cannot run.
@@ -86,7 +96,7 @@ pub enum VmError {
 #[derive(Debug)]
 pub struct Configured(Config);
 
-/// State of a VM whose memory holds the image, and whose files are open.
+/// State of a VM whose memory holds the image, and whose files are open. No thread runs.
 #[derive(Debug)]
 pub struct Loaded {
     engine: Box<dyn Engine>,
@@ -130,8 +140,8 @@ struct RunningWorkers {
 }
 
 impl RunningWorkers {
-    /// Waits until all threads have exited, the outputs' for at most `timeout`, the others for at most
-    /// `drain` besides. Returns whether they have.
+    /// Waits until all threads have exited: at most `timeout` for the outputs, and at most `drain` for the
+    /// others. Returns true if they have.
     fn wait(&self, timeout: Duration, drain: Duration) -> bool {
         let start = Instant::now();
         let has_ended = |running: &Receiver<()>, timeout| {
@@ -178,10 +188,10 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
-        // First of all: the calibration takes a minimum time.
+        // First, because the calibration takes a minimum time.
         let calibration = TscCalibration::start();
         protections::check(&config)?;
-        // Before anything is started or opened that the host's user would have to clean up.
+        // Before steps that the host's user would have to undo.
         check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
         let opener = Opener::new(&config.mounts);
@@ -205,6 +215,7 @@ impl Vm<Configured> {
         selection.boot_vcpu()?.set_entry(&entry)?;
         let SelectedEngine { platform, memory, engine, vcpus } = selection;
         let listen = |address| GdbServer::listen(address, &config.image, &image, &entry, memory.clone());
+        // gdb's port is opened here, because a confined process can neither bind nor listen.
         let gdb = config.gdb.as_ref().map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
         let power_button = PowerButton::new(&*engine)?;
@@ -239,7 +250,7 @@ impl Vm<Configured> {
     }
 }
 
-/// Checks what can be checked of the jail, if there is one.
+/// Checks privileges and root folder of the jail, if there is one.
 fn check_jail(config: &Config) -> Result<(), JailError> {
     let Some(jail) = &config.jail else { return Ok(()) };
     if config.sandbox { jail::check(jail) } else { Err(JailError::NoSandbox) }
@@ -253,7 +264,7 @@ fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootE
     Ok(Some(tree))
 }
 
-/// Whether a disk, a mount or the network has a limited rate.
+/// Returns true if a disk, a mount or the network has a limited rate.
 fn has_rate_limits(config: &Config) -> bool {
     let disks = config.disks.iter().map(|disk| disk.limits);
     let mounts = config.mounts.iter().map(|mount| mount.limits);
@@ -277,8 +288,8 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Confines this process with all its threads, and runs the vCPUs, or has them wait for gdb. The guest's
-    /// process of [`crate::engine::process`] is killed when the calling thread exits.
+    /// Confines this process with all its threads, and runs the vCPUs, or keeps them paused until gdb
+    /// connects. The guest's process of [`crate::engine::process`] is killed when the calling thread exits.
     ///
     /// # Errors
     ///
@@ -295,10 +306,13 @@ impl Vm<Loaded> {
             }
             None => (None, None),
         };
+        // The process is confined from here on, before it has a second thread.
         let mut threads = Threads::new(sandbox)?;
         let started: Vec<_> =
             vcpus.iter_mut().map(|vcpu| vcpu.start_processes()).collect::<Result<_, _>>()?;
         threads.processes_started()?;
+        // The guest's process sets itself up while the threads are started. Each thread installs its filter
+        // at once, and waits until all others have theirs.
         let worker_count = workers.len();
         let (output, outputs) = mpsc::channel();
         let (other, others) = mpsc::channel();
@@ -327,6 +341,7 @@ impl Vm<Loaded> {
             threads.spawn("gdb".to_owned(), Role::Gdb, guarded(&handle, gdb_thread))?;
         }
         started.into_iter().flatten().try_for_each(|wait| wait())?;
+        // Device threads were spawned first, and vCPU threads after them.
         manager.attach(threads.start()?.into_iter().skip(worker_count).take(vcpu_count));
         let vcpus = match debugger {
             Some(debugger) => {
@@ -390,10 +405,11 @@ impl Vm<Running> {
         let timeout =
             if cause == ShutdownCause::Requested { OUTPUT_TIMEOUT } else { left.unwrap_or(Duration::MAX) };
         let ended = Instant::now();
-        // First of all: a vCPU thread may be blocked by the reader of the output.
+        // First, because the reader of the output may block a vCPU thread.
         engine.kill();
         vcpus.shut_down(timeout);
-        // The vCPUs have stopped: the workers process what the guest has sent so far, and exit.
+        // After the vCPUs have stopped, the workers process all chains that the guest has made available, and
+        // exit.
         let _: io::Result<()> = stop_workers.write(1);
         // Blocked vCPU threads may have used all of the time.
         let remaining = timeout.saturating_sub(ended.elapsed());
@@ -401,7 +417,8 @@ impl Vm<Running> {
             if cause != ShutdownCause::Requested {
                 log::warn!("a device has not written out all data of the guest in time");
             }
-            // A thread that goes on must not find the numbers of closed descriptors: its filter knows them.
+            // The thread that still runs refers to descriptors by number. If they were closed, the numbers
+            // could be reused for other files, which its filter would permit.
             std::mem::forget((engine, memory, io));
         }
         result?;

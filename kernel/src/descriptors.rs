@@ -1,4 +1,18 @@
 //! The program's file descriptors.
+//!
+//! The descriptor table maps a number to a [`Handle`]: an open file, or another object such as a socket, a
+//! pipe or the console. Both implement [`Object`], whose polls never block; this module adds the waiting.
+//! Open files have a trait of their own, [`FileObject`], because only programs that open a file shall contain
+//! the code of files.
+//!
+//! Small reads and writes of files are the hot path. Each of the first [`WINDOW_COUNT`] descriptors therefore
+//! has a page window ([`PageWindow`]): one page of the file that the file system lends it, and the position
+//! in the file. A system call looks into the window first. A call that needs more takes the
+//! [`LockedDescriptor`]: it holds the spinlock of the table's slot and has moved the position from the window
+//! back to the open file.
+//!
+//! After a close the slot keeps the open file if it can be used again, so that the next open of this
+//! descriptor need not allocate one.
 
 use alloc::sync::Arc;
 use core::fmt::{self, Debug, Formatter};
@@ -14,8 +28,8 @@ use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object,
 use crate::files::system::{File, Kernel};
 use crate::threads::wait::block_on;
 
-/// What a descriptor refers to. No discriminant is 0: that is of an empty slot, so the table takes no room in
-/// the image.
+/// Object that a descriptor refers to. No variant has the discriminant 0, which marks an empty slot of the
+/// table: so the static table is all zeros and takes no room in the image.
 #[derive(Clone, Debug)]
 #[repr(usize)]
 pub(crate) enum Handle {
@@ -25,21 +39,21 @@ pub(crate) enum Handle {
     Object(Arc<dyn Object>) = 2,
 }
 
-/// An open file. Only programs that open one have its code: the calls that every program has reach it by this
-/// trait.
+/// Open file. The system calls that every program contains reach open files by this trait alone, so only
+/// programs that open a file contain the code behind it.
 ///
 /// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have
-/// to wait or take long; then it is made by the other method, without the lock.
+/// to wait or take long. The caller then makes it with the other method, without the lock.
 pub(crate) trait FileObject: Object + Positioned {
     /// Reads at an offset to the start of `buffer`, which is not empty; returns the number of bytes.
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize>;
 
-    /// Writes all bytes, at least one, at an offset or at the end of a file opened for that; returns the
-    /// offset behind them.
+    /// Writes all bytes, at least one, at an offset, or at the end of a file opened for appending. Returns
+    /// the offset after them.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
 
-    /// Lends the page of an offset to the window of the descriptor, for what the file is opened for, if that
-    /// can be.
+    /// Lends the page at an offset to the window of the descriptor. The window may do what the file is opened
+    /// for. Does nothing if the page cannot be lent.
     fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>);
 
     /// Takes back the page that a window has.
@@ -57,14 +71,15 @@ pub(crate) trait FileObject: Object + Positioned {
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
 
-    /// Ends the opening at once if the reference is the only one and nothing is to be reported or freed: it
-    /// is called with a spinlock held. Returns the open file, to be used again, or the reference.
+    /// Ends the use of this open file at once if the reference is the only one, and there is no error to
+    /// report and nothing to free: it is called with a spinlock held. Returns `Ok` with the open file, which
+    /// can be used again, or `Err` with the reference.
     fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
-    /// Reports errors of what was written, and drops the reference of a descriptor that is closed.
+    /// Reports errors of earlier writes, and drops the reference of a descriptor that is being closed.
     fn close(self: Arc<Self>) -> Result<(), Errno>;
 
-    /// What `/proc/self/fd` says of the file.
+    /// Returns the target of the descriptor's link in `/proc/self/fd`.
     fn describe(&self) -> Result<DescriptorTarget, Errno>;
 }
 
@@ -100,15 +115,15 @@ impl Handle {
     }
 }
 
-/// Writes to an object, all bytes if the object promises that; returns the number of bytes until it ends or
-/// fails.
+/// Writes to an object, all bytes if the object promises that. Returns the number of bytes written before the
+/// object ends or fails.
 fn write_all(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
     let count = block_on(|context| object.poll_write(context, bytes))?;
     Ok(if count < bytes.len() && object.writes_all() { write_rest(object, bytes, count) } else { count })
 }
 
-/// Goes on with a write of which `count` bytes are written; returns the number of bytes until it ends or
-/// fails.
+/// Continues a write after its first `count` bytes. Returns the number of bytes written before the object
+/// ends or fails.
 #[cold]
 fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -120,14 +135,14 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     count
 }
 
-/// The table. A descriptor keeps the open file that it had, for the next one.
+/// Descriptor table. An empty slot may keep the open file of the last descriptor in it for the next one.
 static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
 
-/// The windows of the first descriptors.
+/// Page windows of the first descriptors.
 static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
 
-/// Opens a file to read it, and returns its descriptor; set once files are mounted. So code of every program
-/// can read files that the program may have, without the code of files in programs that have none.
+/// Opens a file for reading, and returns its descriptor. Set when files are mounted. Code that every program
+/// contains reads files by this function, so programs without files do not contain the code of files.
 pub(crate) static OPEN_TO_READ: Once<OpenToRead> = Once::new();
 
 /// Opens the file at a path, and returns its descriptor.
@@ -145,13 +160,13 @@ pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
     }
 }
 
-/// The index of a descriptor in the table; behind its end for a negative number.
+/// Returns the index of a descriptor in the table; for a negative number, an index after its end.
 #[inline]
 const fn index(descriptor: i32) -> FileDescriptor {
     descriptor.cast_unsigned() as usize
 }
 
-/// Opens a descriptor for an object. If there is none, the object is dropped.
+/// Opens a descriptor for an object. Drops the object if no descriptor is free.
 pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
     reserve().map(|descriptor| descriptor.open(object))
 }
@@ -185,8 +200,9 @@ impl Reserved {
         TABLE.fill_with(index(self.0), || file_handle(file));
     }
 
-    /// [`Self::fill_file`] with the open file that the descriptor has kept, if it has one for which `open`
-    /// returns true. It is called with a spinlock held. Returns whether it has.
+    /// Does the same as [`Self::fill_file`] with the open file that the slot has kept, if there is one and
+    /// `open` returns true for it. `open` is called with a spinlock held. Returns true if the descriptor is
+    /// filled.
     #[inline(always)]
     pub(crate) fn open_again(&self, open: impl FnOnce(&mut Arc<File>) -> bool) -> bool {
         TABLE.fill_from_kept(index(self.0), open, file_handle)
@@ -206,7 +222,7 @@ impl Reserved {
     }
 }
 
-/// What a descriptor of a file refers to.
+/// Makes the handle of a file.
 #[inline]
 fn file_handle(file: Arc<File>) -> Handle {
     Handle::File(FileHandle::new(file))
@@ -233,24 +249,24 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
     locked.into_handle().map(Handle::object)
 }
 
-/// What a descriptor refers to.
+/// Returns the handle of a descriptor.
 pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
     LockedDescriptor::new(descriptor)?.into_handle()
 }
 
-/// The first open descriptor from a number on.
+/// Returns the first open descriptor with at least this number.
 pub(crate) fn next_open(from: usize) -> Option<usize> {
     TABLE.next_open(from)
 }
 
-/// The window of a descriptor; `None` if that is none of the first ones.
+/// Returns the window of a descriptor; `None` if it is not one of the first [`WINDOW_COUNT`].
 #[inline]
 pub(crate) fn window(descriptor: i32) -> Option<&'static PageWindow<Kernel>> {
     WINDOWS.get(index(descriptor))
 }
 
-/// A descriptor that cannot be closed, and whose file no other call uses: its spinlock is held, and its
-/// window is suspended.
+/// Locked descriptor: its spinlock is held and its window is suspended. No other call can close it or use its
+/// file.
 #[derive(Debug)]
 pub(crate) struct LockedDescriptor {
     slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
@@ -279,7 +295,7 @@ impl LockedDescriptor {
         }
     }
 
-    /// Unlocks the descriptor, and gives its window the position of the file, if the descriptor has that.
+    /// Unlocks the descriptor. If the handle has the file's position, the window gets it back.
     #[inline]
     pub(crate) fn resume(self) {
         if let (Some(window), Some(handle)) = (self.window, self.file())
@@ -289,8 +305,8 @@ impl LockedDescriptor {
         }
     }
 
-    /// [`Self::resume`] after a call at an offset of the file: the second one in a row in a page has that
-    /// page lent.
+    /// Does the same as [`Self::resume`] after a call at an offset of the file. The second such call in a row
+    /// within one page makes the file system lend that page to the window.
     pub(crate) fn resume_at(self, offset: u64) {
         if let (Some(window), Some(handle)) = (self.window, self.file())
             && let Some(position) = handle.position()
@@ -302,8 +318,9 @@ impl LockedDescriptor {
         }
     }
 
-    /// Another reference to what the descriptor refers to.
+    /// Unlocks the descriptor and returns another reference to its object.
     pub(crate) fn into_handle(self) -> Result<Handle, Errno> {
+        // The second reference may move the position, too, so it must not stay in the window.
         if let Some(window) = self.window {
             window.blind();
         }
@@ -318,17 +335,18 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
-/// What is left to do of a close without the lock of the descriptor.
+/// Work that a close leaves to be done without the lock of the descriptor.
 enum Closing {
     Nothing,
     File(Arc<dyn FileObject>),
     Object(Arc<dyn Object>),
 }
 
-/// Closes a descriptor. The last reference drops the object: not under a lock. With an error of what was
-/// written to a file, the descriptor is closed, too.
+/// Closes a descriptor. The last reference drops the object, after the lock is released. The descriptor is
+/// closed even if an error of an earlier write is reported.
 #[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
+    // Called with the slot's spinlock held. It only decides which work is left for the time after the unlock.
     let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
         Handle::File(handle) => {
             let file = handle.into_file();
@@ -348,20 +366,20 @@ pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
     };
     let closing = TABLE.take_and_keep(index(descriptor), split);
     if matches!(closing, Some(Closing::Nothing)) {
-        // It drops nothing, and so needs no call.
+        // Nothing is dropped, so the fast path ends without a call.
         mem::forget(closing);
         return Ok(());
     }
     finish_close(closing)
 }
 
-/// [`close`] for calls that programs make less often.
+/// Does the same as [`close`], out of line, for calls that programs make less often.
 #[inline(never)]
 pub(crate) fn close_one(descriptor: i32) -> Result<(), Errno> {
     close(descriptor)
 }
 
-/// [`close`] behind the lock of the descriptor, if there is something left to do.
+/// Does the part of [`close`] that is left after the descriptor is unlocked.
 #[inline(never)]
 fn finish_close(closing: Option<Closing>) -> Result<(), Errno> {
     match closing {

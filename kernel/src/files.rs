@@ -1,5 +1,11 @@
-//! The program's files: the virtual file system, with a ramfs as its root, which begins with the tree of
-//! files that the loader has passed, the device files in `/dev`, `/proc`, and folders of the host.
+//! The program's files: mounts the virtual file system, and opens, closes and removes files in it.
+//!
+//! The root is a ramfs. It begins with the initramfs that the loader has passed. The device files in `/dev`,
+//! the files in `/proc`, and folders of the host are mounted in it. The file systems themselves are in
+//! `hermit_fs`; this module binds them to the descriptor table and to the waiting of threads.
+//!
+//! A call has up to two paths. The first one (`..._now`) never waits, and returns `None` if it would have to.
+//! The second one (`..._long`) does the same call as a future, on which the thread blocks.
 
 mod mounts;
 pub(crate) mod system;
@@ -27,7 +33,7 @@ use crate::procfs::KernelFacts;
 use crate::threads::wait::complete;
 use crate::{descriptors, fallible, report};
 
-/// The open file that an object is; `None` if it is none.
+/// Returns the open file if the object is one.
 pub(crate) fn file(object: &dyn Object) -> Option<&File> {
     let object: &dyn Any = object;
     object.downcast_ref()
@@ -67,9 +73,10 @@ impl FileObject for File {
     }
 
     fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        // Without `get_mut`, which takes an atomic operation: other references are made of references only.
+        // Counts instead of `get_mut`, which takes an atomic operation: new references are made only from
+        // references.
         let is_only = Arc::strong_count(&self) == 1 && Arc::weak_count(&self) == 0;
-        // What calls by references that were dropped have done is seen behind this.
+        // Acquire: other references were dropped, and the accesses of their calls happen before this.
         fence(Acquire);
         if is_only && File::retire_now(&self) { Ok(self) } else { Err(self) }
     }
@@ -83,7 +90,7 @@ impl FileObject for File {
     }
 }
 
-/// Reports errors of what was written.
+/// Reports errors of earlier writes.
 #[cold]
 #[inline(never)]
 fn flush(file: &File) -> Result<(), Errno> {
@@ -129,7 +136,7 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         [(b"/dev".as_slice(), DIRECTORY), (b"/proc", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)]
     {
         match vfs.create_directory(path, permissions).await {
-            // The tree has it.
+            // The initramfs has it.
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(error) => return Err(error),
         }
@@ -148,8 +155,8 @@ fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
     open_long(descriptors::reserve()?, path, O_RDONLY, 0)
 }
 
-/// Mounts a file system that every machine has. If the tree has something else at the path than a directory,
-/// files work without it.
+/// Mounts a file system that every machine has. If the initramfs has something at the path that is not a
+/// directory, files work without that file system.
 ///
 /// # Errors
 ///
@@ -215,7 +222,7 @@ fn open_or_create_relative(descriptor: Reserved, path: &[u8], flags: i32, mode: 
     }
 }
 
-/// Opens a descriptor for what a path leads to.
+/// Opens a descriptor for the file that a path leads to.
 #[inline(always)]
 fn open_found(descriptor: Reserved, found: FoundFile<'_, Kernel>) -> Result<i32, Errno> {
     fill(&descriptor, found)?;
@@ -235,7 +242,7 @@ fn open_first(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(),
     Ok(())
 }
 
-/// [`open`] for what may wait.
+/// Does the same as [`open`], and may wait.
 #[inline(never)]
 fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     Ok(match complete(vfs()?.open(path, flags, mode))? {
@@ -250,7 +257,7 @@ fn mounted_now() -> Option<&'static Vfs<Kernel>> {
     VFS.get()
 }
 
-/// Stores the properties of what a path leads to, if a mounted file system has them at once; else
+/// Stores the properties of the file that a path leads to, if a mounted file system has them at once. If not,
 /// [`metadata`] has them.
 #[inline]
 pub(crate) fn properties_now<'a>(
@@ -260,13 +267,13 @@ pub(crate) fn properties_now<'a>(
     mounted_now()?.properties_now(path, out)
 }
 
-/// Metadata of what a path leads to.
+/// Metadata of the file that a path leads to.
 #[inline(never)]
 pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
     complete(vfs()?.metadata(path, symlinks))
 }
 
-/// The properties of what a path leads to.
+/// The properties of the file that a path leads to.
 pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_properties, Errno> {
     let mut found = MaybeUninit::uninit();
     match properties_now(path, &mut found) {
@@ -275,7 +282,7 @@ pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_propert
     }
 }
 
-/// Removes a name of what is no directory.
+/// Removes the name of a file that is not a directory.
 #[inline(always)]
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
     let start = mounted_now().and_then(|vfs| vfs.root_start(path));
@@ -285,7 +292,7 @@ pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// [`remove_file`] of a path that may begin in the current directory, or for what may wait.
+/// [`remove_file`] of a path that may begin in the current directory; it may wait.
 #[inline(never)]
 fn remove_file_long(path: &[u8]) -> Result<(), Errno> {
     let removed = mounted_now().and_then(|vfs| vfs.with_start(path, |start| start.remove_file_now(path)));

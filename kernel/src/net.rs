@@ -58,7 +58,7 @@ const START_MEMORY_PER_BYTE: usize = 32;
 
 static NETWORK: Once<Network> = Once::new();
 
-/// Whether the start of the network has completed.
+/// True if the start of the network has completed.
 static IS_COMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// The network, which the first call starts.
@@ -123,7 +123,7 @@ fn check_memory(line: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Calls the stack, then transmits what the call has queued.
+/// Calls the stack, then transmits the frames that the call has queued.
 fn act<R>(network: &Network, action: impl FnOnce(&mut Stack) -> R) -> R {
     let (result, next) = network.with(|stack| (action(stack), settle(stack)));
     poll_thread::poll_by(next);

@@ -1,4 +1,4 @@
-//! What the files in `/proc` say.
+//! Contents of the files in `/proc`.
 
 use alloc::vec::Vec;
 use core::{fmt, iter, ptr};
@@ -22,7 +22,7 @@ use crate::{command_line, net};
 /// Host name of a machine whose command line has none.
 const DEFAULT_HOSTNAME: &str = "localhost";
 
-/// What this kernel knows.
+/// Facts about this kernel, for procfs.
 #[derive(Debug)]
 pub(crate) struct KernelFacts;
 

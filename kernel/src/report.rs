@@ -120,7 +120,7 @@ impl fmt::Display for ThreadName {
     }
 }
 
-/// What the thread has done to cause a fault.
+/// Cause of a fault, as a text about the thread.
 struct Reason(FaultKind);
 
 impl fmt::Display for Reason {

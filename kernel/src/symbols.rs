@@ -16,7 +16,7 @@ pub(crate) fn find(address: u64) -> Option<SymbolOffset<'static>> {
     SymbolTable::new(table, strings).find(address)
 }
 
-/// Where a function is executing: a frame of the stack.
+/// State of a function that is executing: a frame of the stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     /// Address of the next instruction.
@@ -66,7 +66,7 @@ impl Frame {
         Some(Self { instruction_pointer, stack_pointer, frame_pointer })
     }
 
-    /// Whether the instruction before the next one is a call.
+    /// Returns true if the instruction before the return address is a call.
     fn follows_call(&self) -> bool {
         let mut code = [0; 7];
         let start = self.instruction_pointer.wrapping_sub(code.len() as u64);

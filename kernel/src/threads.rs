@@ -8,7 +8,7 @@
 //! | [`thread`] | a thread, and the table of all threads |
 //! | [`cpu`] | a CPU: its run queue, timers and idle thread; timer interrupt, reschedule IPI, preemption |
 //! | [`schedule`] | yield, sleep, wake up |
-//! | [`waker`] | what the `Waker` of a thread does |
+//! | [`waker`] | the `Waker` of a thread |
 //! | [`errno`] | error number of a thread's last failed call |
 //! | [`futex`] | waiting for a value in memory to change |
 //! | [`wait`] | sleeping until a poll is ready |

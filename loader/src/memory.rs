@@ -47,7 +47,7 @@ pub(crate) fn whole_pages(range: AddressRange) -> AddressRange {
     AddressRange { start: range.start & !(PAGE_SIZE - 1), end: range.end.next_multiple_of(PAGE_SIZE) }
 }
 
-/// Whether all of a range is usable memory.
+/// Returns true if all of a range is usable memory.
 pub(crate) fn is_usable(usable: &FreeMemory, range: AddressRange) -> bool {
     usable.as_slice().iter().any(|free| free.start <= range.start && range.end <= free.end)
 }

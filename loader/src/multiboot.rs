@@ -19,7 +19,7 @@ const HEADER_FLAGS: u32 = 1 << 1 | 1 << 16;
 
 // The header (§3.1), in the first 8 KiB of the file: magic, flags, checksum, header_addr, load_addr,
 // load_end_addr, bss_end_addr and entry_addr. Only the assembler can write addresses as 32-bit numbers. The
-// boot loader puts modules and command line behind bss_end_addr, so that clearing the .bss does not clear
+// boot loader puts modules and command line after bss_end_addr, so that clearing the .bss does not clear
 // them. `cargo xtask image` sets both ends to 0: the whole file is loaded.
 core::arch::global_asm!(
     ".pushsection .multiboot, \"a\", @progbits",

@@ -1,4 +1,4 @@
-//! What `cargo xtask image` has appended to the loader: the image, and perhaps a tree of files.
+//! Files that `cargo xtask image` has appended to the loader: the image, and perhaps an initramfs.
 
 use core::ptr;
 

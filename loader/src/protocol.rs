@@ -6,7 +6,7 @@ use hermit_interface::address::{AddressRange, PAGE_SIZE};
 /// Type of usable memory in the memory map of either protocol (E820 type 1).
 pub(crate) const USABLE: u32 = 1;
 
-/// What the VMM passes to the loader.
+/// Parameters that the VMM passes to the loader.
 #[derive(Debug)]
 pub(crate) struct BootParameters {
     /// Usable memory, in whole pages and without the first page.

@@ -1,4 +1,11 @@
 //! Builds of programs for the guest.
+//!
+//! A program is built by cargo, with the target of the guest. Before cargo runs, this module provides
+//! everything that the build needs: std for the target, a kernel to link to, patched crates, a C library for
+//! build scripts, and flags for the linker. A program gets its kernel in one of two ways. If it depends on
+//! `hermit-sys`, cargo builds the kernel from this repository; otherwise the linker takes the kernel that
+//! set-up has installed with std. If cargo fails, the error names a likely reason, such as a crate that does
+//! not support the target.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +33,7 @@ pub fn strip(program: &Path, copy: &Path) -> Result<()> {
     process::run(objcopy.arg("--strip-all").arg(program).arg(copy))
 }
 
-/// How to build a program for the guest.
+/// Options of a build for the guest.
 #[derive(Debug, Default, Clone)]
 pub struct BuildOptions {
     /// Build with the release profile.
@@ -47,9 +54,9 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     binary(&package.binary(None)?, options)
 }
 
-/// Builds a binary for the guest and returns its file. The output of a soft-float program goes to the target
-/// directory of this workspace, whichever crate it belongs to; std for it is built first if it is not
-/// installed. So is the kernel of crates that do not depend on `hermit-sys`.
+/// Builds a binary for the guest and returns its file. Installs std for soft-float programs, or the kernel
+/// for crates that do not depend on `hermit-sys`, first if it is missing. The output of a soft-float program
+/// goes to the target directory of this workspace, even if the crate is outside of it.
 pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
     let folder = &binary.folder;
     let dependencies = crates::names(folder, &[], &options.features)?;
@@ -70,8 +77,8 @@ pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf>
         .with_context(|| format!("cargo built {}, but names no executable", binary.name))
 }
 
-/// Makes sure that there is a kernel to link to, before the build: without one it fails after its longest
-/// part.
+/// Makes sure that there is a kernel to link to. Without it, the build would fail only in the linker, after
+/// the longest part.
 fn provide_kernel(folder: &Path, dependencies: &HashSet<String>, float: FloatAbi) -> Result<()> {
     if dependencies.contains(KERNEL_CRATE) {
         return Ok(());
@@ -88,7 +95,7 @@ fn provide_kernel(folder: &Path, dependencies: &HashSet<String>, float: FloatAbi
     }
 }
 
-/// Says what makes a crate depend on the kernel.
+/// Returns the lines that a user has to add to a crate, so that it depends on the kernel.
 fn additions() -> String {
     format!(
         "add to its Cargo.toml\n\n    [target.'cfg(target_os = \"hermit\")'.dependencies]\n    \
@@ -98,7 +105,7 @@ fn additions() -> String {
     )
 }
 
-/// Returns what the user can do about a crate that does not build, if its dependencies say so.
+/// Returns advice for a crate that does not build, if its dependencies are a likely reason.
 fn advice(notes: &[String], dependencies: &HashSet<String>) -> Option<String> {
     if !notes.is_empty() {
         return Some(notes.join("; "));
@@ -129,8 +136,8 @@ pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf
     programs(&mut command).with_context(|| format!("cannot build {packages:?}: {}", notes.join("; ")))
 }
 
-/// Patches the dependencies of these packages of the workspace in `folder`; returns what may be the reason if
-/// the build fails.
+/// Patches the dependencies of these packages of the workspace in `folder`. Returns messages that may explain
+/// a failure of the build.
 fn configure_packages(command: &mut Command, folder: &Path, packages: &[&str]) -> Result<Vec<String>> {
     let dependencies = crates::names(folder, packages, &[])?;
     crates::configure(command, folder, packages, &[], &dependencies)

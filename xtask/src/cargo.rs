@@ -1,4 +1,10 @@
 //! Builds with cargo, and the files that they produce.
+//!
+//! Where cargo puts an executable depends on profile, target and configuration. So the tool does not
+//! construct the path: it runs cargo with `--message-format=json-render-diagnostics`, and reads the messages
+//! on cargo's standard output. A message `compiler-artifact` names the output files of a library or program,
+//! also if it was up to date. Diagnostics are text on standard error, as usual. The module also builds the
+//! tools that boot guests: the loader, uhyve and `xtask` itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +44,7 @@ pub fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
     Ok(parse_messages(&process::output(cargo.arg(MESSAGE_FORMAT))?))
 }
 
-/// As [`artifacts`], and shows the progress of the build.
+/// Runs `cargo build` as [`artifacts`] does, and shows the progress of the build.
 pub(crate) fn artifacts_with_progress(cargo: &mut Command, task: Task<'_>) -> Result<Vec<Artifact>> {
     Ok(parse_messages(&task.run(cargo.arg(MESSAGE_FORMAT))?))
 }
@@ -63,7 +69,7 @@ fn split_messages(output: &str) -> (Vec<Value>, Vec<&str>) {
     (messages, foreign)
 }
 
-/// Parses one of cargo's JSON messages, each of which has a reason; `None` for any other line.
+/// Parses one of cargo's JSON messages, which have a field `reason`. Returns `None` for any other line.
 pub(crate) fn message(line: &str) -> Option<Value> {
     let message: Value = serde_json::from_str(line).ok()?;
     message["reason"].is_string().then_some(message)
@@ -98,8 +104,9 @@ pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
 /// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up
 /// to date.
 ///
-/// It is linked statically, which makes a start half a millisecond shorter: with musl if the toolchain
-/// `has_library` for that, or with the host's C library where that is there as an archive.
+/// A statically linked uhyve starts faster, because there is no dynamic linking. It is linked with musl if
+/// `has_library`: the toolchain has std for that target. Otherwise it is linked with the host's C library,
+/// statically if the host has the archive.
 pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> {
     let mut cargo = tool_cargo("rustc", "uhyve");
     cargo.args(["--bin", "uhyve", MESSAGE_FORMAT]);
@@ -111,8 +118,8 @@ pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> 
     executable(task.run(&mut cargo).map(|messages| parse_messages(&messages)), "uhyve")
 }
 
-/// Whether the host's linker finds the archive of its C library, which some distributions have in a package
-/// of its own.
+/// Returns true if the host's linker finds the archive of its C library. Some distributions have it in a
+/// package of its own.
 fn has_static_c_library() -> bool {
     let found = Command::new("cc").args(["-print-file-name=libc.a"]).output();
     // The compiler prints the mere name of a file that it does not find.

@@ -62,7 +62,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a
-/// build for the guest; `names` are their [`names`]. Returns what may be the reason if the build fails.
+/// build for the guest. `names` are the [`names`] of the dependencies. Returns messages that may explain a
+/// failure of the build.
 pub(crate) fn configure(
     cargo: &mut Command,
     folder: &Path,
@@ -89,8 +90,8 @@ pub(crate) fn configure(
     Ok([selection.warnings, selection.notes].concat())
 }
 
-/// The crates from crates.io in the workspace in `folder` that are built with patched ones, themselves or
-/// others, for the guest: the names of these, by their own.
+/// Returns the crates from crates.io in the workspace in `folder` that need patches for the guest. The keys
+/// are crates that are patched or depend on a patched one; the values are the names of the patched crates.
 pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let graph = Graph::of(folder, &[], Purpose::Programs)?;
     let selection = Selection::new(&graph, &catalog()?, |_| true)?;
@@ -116,10 +117,10 @@ type Copy = (Package, PathBuf);
 struct Selection {
     /// Sorted by names and versions.
     copies: Vec<Copy>,
-    /// What has patches, but none for its version: it does not compile.
+    /// Messages about packages that do not compile: they have patches, but not for their version.
     notes: Vec<String>,
-    /// What has a patch for its version that does not fit the sources, or has none and compiles: a warning is
-    /// printed in any case.
+    /// Messages about packages whose patch does not fit the sources, and about unpatched packages that
+    /// compile but do not work. They are printed even if the build succeeds.
     warnings: Vec<String>,
 }
 
@@ -142,8 +143,8 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Adds a package, and those that its patch requires: of crates on which the patched one may depend, if
-    /// the lock file has them. Adds none if a patch does not fit; returns whether it has added them.
+    /// Adds a package, and the packages that its patch requires, if the lock file has them. The patched crate
+    /// may depend on these. If the patch of one of them does not fit, adds none and returns false.
     fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<bool> {
         if self.copies.iter().any(|(other, _)| other.is_same_as(package)) {
             return Ok(true);
@@ -172,7 +173,8 @@ impl Selection {
         Ok(true)
     }
 
-    /// Takes note of a package that has no patch for its version; `known` says which versions have one.
+    /// Adds a message about a package that has no patch for its version. `known` names the versions that have
+    /// patches.
     fn note(&mut self, catalog: &Catalog, package: &Package, known: String) {
         if catalog.compiles_unpatched(&package.name) {
             self.warnings.push(format!("{known}; it compiles without one, but does not work as it should"));
@@ -181,8 +183,8 @@ impl Selection {
         }
     }
 
-    /// The folder of a package's patched copy, which is made if there is none; `None` if the patch does not
-    /// fit.
+    /// Returns the folder of a package's patched copy, and makes the copy first if there is none. Returns
+    /// `None` if the patch does not fit.
     fn copy(&mut self, graph: &Graph, patch: &Patch, package: &Package) -> Result<Option<PathBuf>> {
         let folder = source::folder_of_copy(patch, package);
         if folder.is_dir() {

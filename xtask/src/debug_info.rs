@@ -8,10 +8,11 @@ use object::{LittleEndian, U32, U64, pod};
 /// Alignment in the file of sections and their headers, in bytes.
 const ALIGN: usize = 8;
 
-/// Copies an executable without its debugging information: the segments, and of what comes behind them in the
-/// file the symbol table, which backtraces need. Section headers keep their numbers, to which symbols refer.
+/// Copies an executable without its debugging information. The copy has all segments. Of the sections after
+/// the segments it has only the symbol table and the tables of strings, which backtraces need. Section
+/// headers keep their numbers, because symbols refer to them.
 ///
-/// `None` if the file is no complete ELF file.
+/// Returns `None` if the file is no complete ELF file.
 pub(crate) fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
     let endian = LittleEndian;
     let header = FileHeader64::<LittleEndian>::parse(executable).ok()?;
@@ -39,7 +40,8 @@ pub(crate) fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Appends a section of symbols or strings to `copy`; makes another one inactive.
+/// Appends a section to `copy` if it contains symbols or strings. Otherwise marks its header as unused
+/// (`SHT_NULL`).
 fn move_or_clear(
     section: &mut SectionHeader64<LittleEndian>,
     executable: &[u8],

@@ -1,4 +1,4 @@
-//! Digests, which recognise what has changed.
+//! Digests. Set-up and builds compare them to notice changes.
 
 /// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {

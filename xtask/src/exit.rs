@@ -7,7 +7,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::usage::UsageError;
 
-/// Exit code of an invalid command line, as of clap.
+/// Exit code of an invalid command line. clap has the same.
 const USAGE: u8 = 2;
 
 /// Returns the exit code of a command that succeeds or fails, and prints its error.

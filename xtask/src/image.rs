@@ -152,7 +152,8 @@ fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
 fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("cannot write {}", output.display());
-    // As any other new file, which another user may be the one to boot: less the umask.
+    // Temporary files are private by default. Another user may boot this one, so it has the usual mode of a
+    // new file, less the umask.
     let mode = fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
     let mut file = file.with_context(context)?;
@@ -161,7 +162,7 @@ fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the loader's file with the image appended, and behind it the tree of files, unless it is empty.
+/// Returns the loader's file with the image appended. The initramfs `tree` follows, unless it is empty.
 pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
     let endian = LittleEndian;

@@ -37,8 +37,8 @@ pub(crate) fn user(net: Option<&str>, ports: &[PortForward]) -> Result<NetworkCo
     config.ok_or_else(|| "--net: this is not the network user".to_owned())
 }
 
-/// Returns QEMU's options for a guest at a tap. There are none for a guest without a network. Those of the
-/// network user are in [`UserNetwork`](crate::user_network::UserNetwork).
+/// Returns QEMU's options for a guest at a tap, or no options for a guest without a network. The options of
+/// the network `user` are in [`UserNetwork`](crate::user_network::UserNetwork).
 ///
 /// # Errors
 ///

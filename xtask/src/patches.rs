@@ -51,7 +51,7 @@ pub struct Series {
     name: &'static str,
 }
 
-/// Patches of std and of what is built with it, for rust's directory `library`.
+/// Patches of std and of the crates that are built with it, for rust's directory `library`.
 pub(crate) const STD: Series = Series { name: "std" };
 
 /// Patches of std's tests, which follow [`STD`].

@@ -35,8 +35,8 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command to its end. What it prints is shown only as a part of the error: this process says what is
-/// being done.
+/// Runs a command to its end. The command's output is shown only as a part of the error, because this process
+/// prints messages of its own about the progress.
 pub(crate) fn run_captured(command: &mut Command) -> Result<()> {
     let output = command.stdin(Stdio::null()).output().with_context(|| cannot_start(command))?;
     if !output.status.success() {

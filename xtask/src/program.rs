@@ -33,7 +33,7 @@ pub struct Program {
     pub soft_float: bool,
 }
 
-/// What the command line names.
+/// File or program that the command line names.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// An executable or a boot image.

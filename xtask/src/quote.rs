@@ -3,15 +3,15 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Returns a word of a shell's command line. Bytes that are not UTF-8, and NUL, are only for the eye: no
-/// shell takes them.
+/// Returns a word of a shell's command line. With bytes that are not UTF-8, or NUL, the result is only
+/// readable: no shell accepts it.
 pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
 }
 
-/// Returns a basic string of TOML. JSON's strings are such ones, but for the control character DEL (TOML 1.0,
-/// String).
+/// Returns a basic string of TOML. A JSON string is one, except that TOML requires an escape for the control
+/// character DEL (TOML 1.0, String).
 pub(crate) fn toml_string(path: impl AsRef<Path>) -> String {
     serde_json::Value::from(path.as_ref().to_string_lossy()).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -1,4 +1,11 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
+//!
+//! The command checks the options, finds the program, chooses a VMM, builds the program if need be, and boots
+//! the image. uhyve is preferred, with the engine that runs code at full speed on this host; QEMU is the
+//! fallback, and the choice for options that only QEMU has. uhyve replaces this process by exec, so its
+//! streams, signals and exit code need no forwarding. QEMU is a child process, because its parent has to
+//! convert input, output and the exit code. The runner of `cargo run` and `cargo test` uses `VmOptions` in
+//! the same way.
 
 mod qemu;
 
@@ -24,7 +31,7 @@ use crate::setup;
 use crate::uhyve::{self, Engine, Trust, Uhyve};
 use crate::usage::usage_error;
 
-/// Exit code of a guest that reached its time limit, as of timeout(1).
+/// Exit code of a guest that reached its time limit. timeout(1) has the same.
 pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Options of `run`.
@@ -84,11 +91,12 @@ enum PlatformOption {
     Qemu,
 }
 
-/// Variables that pass from the host's environment to the program: whether panics print a backtrace.
+/// Variables that pass from the host's environment to the program. They decide whether panics print a
+/// backtrace.
 const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 
-/// Runs the guest that `arguments` describe and returns its exit code. What can be checked is checked before
-/// anything is built.
+/// Runs the guest that `arguments` describe and returns its exit code. Checks as much as possible before it
+/// builds anything: a build takes long.
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
     vm.check()?;
@@ -151,7 +159,8 @@ impl Vmm {
 }
 
 impl VmOptions {
-    /// Rejects options that contradict each other, as far as that is known before the VMM is chosen.
+    /// Rejects options that contradict each other. Contradictions that depend on the VMM are found when it is
+    /// chosen.
     pub(crate) fn check(&self) -> Result<()> {
         let in_uhyve = matches!(self.platform, PlatformOption::Kvm | PlatformOption::Process);
         if in_uhyve && self.board.is_some() {
@@ -181,7 +190,7 @@ impl VmOptions {
         network::check(net, &self.machine.ports).map_err(usage_error)
     }
 
-    /// Checks what the options name on the host.
+    /// Checks the files and folders of the host that the options name.
     pub(crate) fn check_host(&self) -> Result<()> {
         let invalid = |error: &dyn Display| usage_error(error.to_string());
         let opener = self.machine.opener();
@@ -198,7 +207,7 @@ impl VmOptions {
         Ok(memory::check(self.machine.memory)?)
     }
 
-    /// Whether a file is a boot image.
+    /// Returns true if a file is a boot image.
     ///
     /// # Errors
     ///
@@ -207,9 +216,11 @@ impl VmOptions {
         Ok(!self.no_check && program::check(file)?.is_boot_image)
     }
 
-    /// Shows the program a folder of the host, for reading, at the same path, and starts it there: as a
-    /// process on Linux, a test finds the files of its package. Not if the options say where the program
-    /// starts, nor under QEMU, whose server of folders is a process beside each machine.
+    /// Mounts a folder of the host read-only at the same path, and starts the program there. So a test finds
+    /// the files of its package, as it does on Linux.
+    ///
+    /// Does nothing if the options set the working directory, or under QEMU: there, a mount takes one more
+    /// process (virtiofsd) for each machine.
     pub(crate) fn start_in(&mut self, folder: &Path) {
         let Some(path) = folder.to_str().filter(|path| *path != "/" && !path.contains(':')) else { return };
         if self.machine.workdir.is_some() || self.needs_qemu() {
@@ -217,7 +228,8 @@ impl VmOptions {
         }
         let mounts = &mut self.machine.mount;
         if mounts.iter().all(|mount| Path::new(&mount.guest) != folder) {
-            // Behind mounts above the folder, and before those in it: none hides another.
+            // A later mount hides earlier ones at paths below its own. So this one comes after mounts above
+            // the folder, and before mounts inside of it.
             let above = mounts.iter().rposition(|mount| folder.starts_with(&mount.guest));
             let mount = MountConfig {
                 host: folder.to_owned(),
@@ -231,13 +243,13 @@ impl VmOptions {
         self.machine.workdir = Some(path.to_owned());
     }
 
-    /// Sets uhyve's executable; with `None` it is found, or built, when it is needed.
+    /// Sets uhyve's executable. With `None`, it is found or built when it is needed.
     pub(crate) fn set_uhyve(&mut self, uhyve: Option<PathBuf>) {
         self.uhyve = uhyve;
     }
 
-    /// Returns uhyve's executable, which is built if need be. `None` if the machine neither runs in it nor
-    /// has its network, or if it cannot be built.
+    /// Returns uhyve's executable, and builds it first if need be. Returns `None` if the machine uses neither
+    /// uhyve nor its network, or if uhyve cannot be built.
     pub(crate) fn uhyve(&self) -> Option<PathBuf> {
         if self.needs_qemu() && !self.is_user_network() { None } else { self.find_uhyve().ok() }
     }
@@ -254,7 +266,7 @@ impl VmOptions {
         }
     }
 
-    /// Installs what the VMM needs of the host's packages.
+    /// Installs packages of the host that the VMM needs, if they are missing.
     pub(crate) fn ensure_packages(&self, vmm: VmmKind) -> Result<()> {
         match vmm {
             VmmKind::Qemu => setup::packages::QEMU.ensure(),
@@ -273,7 +285,8 @@ impl VmOptions {
         }
     }
 
-    /// Says, for an explicit KVM that emulates in software, that it lacks instructions which programs have.
+    /// Prints a note if the options request KVM, and KVM emulates in software: floating-point instructions
+    /// are missing then, and most programs contain some.
     fn note_emulation(&self) {
         let is_emulated = || {
             let check = setup::uhyve().and_then(Uhyve::check);
@@ -287,7 +300,7 @@ impl VmOptions {
         }
     }
 
-    /// Whether the guest has a network.
+    /// Returns true if the guest has a network.
     fn has_network(&self) -> bool {
         !self.machine.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
@@ -302,15 +315,16 @@ impl VmOptions {
         self.machine.cpus.get() as usize
     }
 
-    /// Whether the machine uses something of the host that only one can have at a time: a port, a network
-    /// interface, or a disk that it writes to.
+    /// Returns true if the machine uses a resource of the host that only one machine can use at a time: a
+    /// port, a network interface, or a disk that it writes to.
     pub(crate) fn is_exclusive(&self) -> bool {
         let is_tap = self.net.as_deref().is_some_and(|net| net.starts_with("tap="));
         let writes = self.machine.block.iter().any(|disk| !disk.read_only);
         self.machine.gdb.is_some() || !self.machine.ports.is_empty() || is_tap || writes
     }
 
-    /// Returns the names of the host's variables that pass to the program: its options take precedence.
+    /// Returns the names of the host's variables that pass to the program. Variables that the options set
+    /// take precedence.
     fn passed_variables(&self, is_set: impl Fn(&str) -> bool) -> Result<Vec<&'static str>> {
         let own = self.environment()?;
         let is_own = |name: &str| {
@@ -320,7 +334,7 @@ impl VmOptions {
         Ok(PASSED_VARIABLES.into_iter().filter(|name| is_set(name) && !is_own(name)).collect())
     }
 
-    /// Whether there are options that only QEMU has.
+    /// Returns true if the options include one that only QEMU has.
     fn needs_qemu(&self) -> bool {
         self.platform == PlatformOption::Qemu
             || self.board.is_some()
@@ -328,7 +342,7 @@ impl VmOptions {
             || self.no_check
     }
 
-    /// Chooses uhyve, with the engine that it would prefer, if an engine runs code at full speed; else QEMU.
+    /// Chooses uhyve with its preferred engine, if an engine runs code at full speed. Otherwise chooses QEMU.
     ///
     /// # Errors
     ///
@@ -339,7 +353,8 @@ impl VmOptions {
         } else {
             match self.find_uhyve().and_then(|program| Uhyve::check_for(program, trust)) {
                 Ok(uhyve) if uhyve.is_fast => {
-                    // Named, so that uhyve does not say at each start that a process is its second choice.
+                    // The engine is named explicitly: otherwise uhyve would print at each start that it falls
+                    // back to the process engine.
                     let engine = Some(uhyve.fast_engine());
                     return Ok(Vmm::Uhyve(uhyve::command_for(&uhyve.program, engine, trust)));
                 }
@@ -371,7 +386,7 @@ impl VmOptions {
         }
     }
 
-    /// Replaces this process by uhyve, whose streams, signals and exit codes are those of this command.
+    /// Replaces this process by uhyve. Its streams, signals and exit code thereby are those of this command.
     fn exec_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
         command.args(self.machine.to_arguments());
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {

@@ -75,7 +75,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
 ///
 /// # Errors
 ///
-/// Fails, as for a wrong command line, with clap's message about what is wrong.
+/// Fails with clap's message about the wrong option, as for a wrong command line.
 fn machine_options(options: &str) -> Result<VmOptions> {
     let invalid = |reason: &str| usage_error(format!("{RUN_ARGS}=`{options}`: {reason}"));
     let words = shlex::split(options).ok_or_else(|| invalid("there is an unclosed quote"))?;
@@ -99,8 +99,8 @@ fn is_misspelt(name: &str) -> bool {
     name != RUN_ARGS && ["HERMIT_RUN", "HERMIT_ARG"].iter().any(|start| name.starts_with(start))
 }
 
-/// Whether cargo or rustdoc has built an executable for tests or benchmarks: that is in a folder of
-/// intermediate files.
+/// Returns true if cargo or rustdoc has built an executable for tests or benchmarks. They put it into a
+/// directory of intermediate files.
 fn is_test(image: &Path) -> bool {
     let folder = image.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     folder.is_some_and(|folder| folder == "deps" || folder.starts_with("rustdoctest"))

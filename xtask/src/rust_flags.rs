@@ -2,7 +2,8 @@
 //!
 //! Panics unwind, unless the program's profile says `panic = "abort"`. The target's own default is to abort,
 //! and cargo passes no flag for unwinding. So the configuration of this workspace, and the one that set-up
-//! prints for users, have the flag. Cargo puts it behind that of the profile, so it would take precedence.
+//! prints for users, have the flag. Cargo appends it to the flags of the profile, so it would take precedence
+//! there.
 //!
 //! Relative relocations are packed (`DT_RELR`): a bit for most, instead of 24 bytes. An image without this
 //! flag is only larger.
@@ -24,10 +25,10 @@ pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\", \"-Clink-arg=--
 /// The flags that earlier versions had.
 pub(crate) const OLD_FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]";
 
-/// Has the linker pack relative relocations.
+/// Flag that makes the linker pack relative relocations.
 pub(crate) const PACK_RELOCATIONS: &str = "-Clink-arg=--pack-dyn-relocs=relr";
 
-/// Adds the flags to a build of the crate in `folder`: for panics that of its profile.
+/// Adds the flags to a build of the crate in `folder`. The flag for panics is that of the crate's profile.
 pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
     // Cargo will report a folder that does not exist.
     let folder = &folder.canonicalize().unwrap_or_default();
@@ -42,11 +43,11 @@ pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
     cargo.arg("--config").arg(flags);
 }
 
-/// Whether a profile of the crate may abort: a file or a variable that cargo reads says so. It is quicker
-/// than asking cargo.
+/// Returns true if a profile of the crate may set `panic = "abort"`: a file that cargo reads contains the
+/// word `abort`, or a variable sets it. This check is quicker than a query of cargo.
 fn may_abort(folder: &Path, root: &Path) -> bool {
     let says = |file: PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("abort"));
-    // The workspace's own profile that aborts is not one of programs.
+    // This workspace's own manifest is left out: its profile that aborts is not for programs.
     let manifests = folder.ancestors().filter(|folder| *folder != root);
     let manifests = manifests.map(|folder| folder.join("Cargo.toml"));
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -58,7 +59,8 @@ fn may_abort(folder: &Path, root: &Path) -> bool {
         || manifests.chain(configurations).any(says)
 }
 
-/// Asks cargo whether the profile of a build aborts. `false` if cargo reports an error, as the build will.
+/// Returns true if the profile of a build aborts, according to cargo. Returns false if cargo fails: the build
+/// will report the same error.
 fn profile_aborts(build: &Command, folder: &Path) -> bool {
     let mut cargo = Command::new(build.get_program());
     cargo.args(build.get_args()).args(["--unit-graph", "-Zunstable-options"]).current_dir(folder);
@@ -66,7 +68,7 @@ fn profile_aborts(build: &Command, folder: &Path) -> bool {
     output.is_ok_and(|output| graph_aborts(&output.stdout))
 }
 
-/// As [`profile_aborts`], for cargo's graph of a build.
+/// Returns true if a root unit in cargo's graph of a build has a profile that aborts.
 fn graph_aborts(graph: &[u8]) -> bool {
     let Ok(graph) = serde_json::from_slice::<Value>(graph) else { return false };
     let mut roots = graph["roots"].as_array().into_iter().flatten().filter_map(Value::as_u64);

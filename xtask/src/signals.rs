@@ -7,7 +7,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Base of the exit codes for signals, as of a shell: it is added to the signal's number.
+/// Base of the exit codes for signals, as in a shell: the exit code is the base plus the signal's number.
 const EXIT_BASE: u8 = 128;
 
 /// Number of the latest signal, or 0.
@@ -16,7 +16,8 @@ static SIGNAL: AtomicU8 = AtomicU8::new(0);
 /// Number of signals so far.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Has SIGHUP, SIGINT (Ctrl-C) and SIGTERM be recorded for [`exit_code`], in place of ending this process.
+/// Installs handlers of SIGHUP, SIGINT (Ctrl-C) and SIGTERM. These signals are then recorded for
+/// [`exit_code`] and no longer end this process.
 ///
 /// # Errors
 ///

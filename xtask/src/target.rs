@@ -3,8 +3,9 @@
 /// The target of bare-metal code: the kernel and the loader.
 pub const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// The target of uhyve where the toolchain has it: on Linux, with the C library musl, whose start takes 0.1
-/// ms. That of glibc executes some hundred CPUID, each of which a hypervisor below intercepts.
+/// The target of uhyve where the toolchain has it: Linux with the C library musl, which starts quickly. The
+/// start of glibc executes about a hundred CPUID instructions. Inside of a virtual machine, each one exits to
+/// the hypervisor.
 pub const UHYVE_TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The target of programs.

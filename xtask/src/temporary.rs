@@ -71,8 +71,8 @@ fn remove_if_dead(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Opens a folder of this user. All users write to the folder of temporary files: what has the name may be a
-/// link, or a FIFO, whose opening blocks.
+/// Opens a folder of this user. All users can write to the directory of temporary files. So another user may
+/// have made a symbolic link of that name, or a FIFO, which would block the open.
 fn open_own_folder(folder: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = File::from(rustix::fs::open(folder, flags, Mode::empty())?);

@@ -54,7 +54,7 @@ impl fmt::Display for Engine {
 pub struct Uhyve {
     /// File of the executable.
     pub program: PathBuf,
-    /// Whether an engine runs guests at full speed.
+    /// True if at least one engine runs guests at full speed.
     pub is_fast: bool,
     /// Output of `uhyve --check`: a line for each engine and each protection.
     pub report: String,
@@ -66,7 +66,7 @@ impl Uhyve {
         Self::check_for(program, Trust::Own)
     }
 
-    /// As [`Self::check`], for programs that may come from elsewhere.
+    /// Runs `uhyve --check` as [`Self::check`], for programs with the given trust.
     pub(crate) fn check_for(program: PathBuf, trust: Trust) -> Result<Self> {
         let mut command = command_for(&program, None, trust);
         command.arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -80,17 +80,18 @@ impl Uhyve {
         about(&self.report, engine).unwrap_or("uhyve --check says nothing about it")
     }
 
-    /// Whether an engine runs guests at full speed.
+    /// Returns true if the engine runs guests at full speed.
     pub fn works(&self, engine: Engine) -> bool {
         self.about(engine).starts_with("works")
     }
 
-    /// Returns KVM if it runs guests at full speed, otherwise the process engine, whether or not that works.
+    /// Returns KVM if it runs guests at full speed, otherwise the process engine. The process engine may not
+    /// work on this host.
     pub fn fast_engine(&self) -> Engine {
         if self.works(Engine::Kvm) { Engine::Kvm } else { Engine::Process }
     }
 
-    /// Returns the command that runs a guest on an engine, whether or not that works at full speed.
+    /// Returns the command that runs a guest on an engine, without a check that the engine works.
     pub fn on(&self, engine: Engine) -> Command {
         command(&self.program, engine)
     }
@@ -116,7 +117,7 @@ fn about(report: &str, engine: Engine) -> Option<&str> {
     report.lines().find_map(|line| line.strip_prefix(&prefix))
 }
 
-/// Whether this user may open KVM's device, even if KVM emulates in software.
+/// Returns true if this user may open KVM's device. KVM may still emulate in software.
 pub fn has_kvm() -> bool {
     OpenOptions::new().read(true).write(true).open(KVM).is_ok()
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use anyhow::Error;
 
-/// What the command line says is invalid, or its options are valid one by one but not together.
+/// Error of an invalid command line. Its options may each be valid, but not together.
 #[derive(Debug)]
 pub struct UsageError(String);
 

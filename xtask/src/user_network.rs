@@ -1,5 +1,10 @@
-//! The network of a guest under QEMU: `uhyve net` carries the guest's connections on by sockets of the host,
-//! as uhyve does for its own guests. QEMU and `uhyve net` exchange frames by a Unix socket.
+//! The network of a guest under QEMU: `uhyve net` forwards the guest's connections by sockets of the host, as
+//! uhyve does for its own guests.
+//!
+//! So a guest has the same network on all platforms: the same options, egress policy and forwarded ports.
+//! QEMU and the process `uhyve net` exchange frames by a Unix socket (netdev `stream`). The process listens
+//! before QEMU starts, and exits when QEMU closes the connection. It signals that it listens by closing its
+//! standard output, so a caller learns about errors before it boots the guest.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -27,8 +32,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Key of `--net` that only the guest's kernel uses.
 const CONGESTION: &str = "congestion=";
 
-/// A running `uhyve net`, which serves one guest and exits when QEMU does. Drop it after QEMU's end: that
-/// waits for the exit.
+/// A running `uhyve net`, which serves one guest and exits when QEMU does. It has to be dropped after QEMU's
+/// end: the drop waits for the exit.
 #[derive(Debug)]
 pub struct UserNetwork {
     process: Child,
@@ -111,13 +116,14 @@ impl UserNetwork {
 
 impl Drop for UserNetwork {
     fn drop(&mut self) {
-        // Without a connection of QEMU's, uhyve still waits for one. Its socket disappears with the first.
+        // If QEMU has never connected, uhyve still waits for a connection. This one makes it exit. Otherwise
+        // it fails: uhyve removes the socket after the first connection.
         drop(UnixStream::connect(socket(&self.folder)));
         let start = Instant::now();
         while matches!(self.process.try_wait(), Ok(None)) && start.elapsed() < EXIT_TIME {
             thread::sleep(POLL_INTERVAL);
         }
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has exited and was reaped already.
         let _: io::Result<()> = self.process.kill();
         let _: io::Result<_> = self.process.wait();
     }
@@ -127,7 +133,8 @@ fn socket(folder: &TempDir) -> PathBuf {
     folder.path().join("socket")
 }
 
-/// A network for uhyve, which is not the one that chooses the guest's congestion control.
+/// Returns the value of `--net` without the congestion control. Only the guest's kernel uses it; `uhyve net`
+/// would reject it.
 fn without_congestion(net: &str) -> String {
     let words: Vec<_> = net.split(',').filter(|word| !word.starts_with(CONGESTION)).collect();
     words.join(",")
@@ -140,7 +147,7 @@ fn device_properties(config: &NetworkConfig) -> String {
     format!("{mac},host_mtu={}", config.mtu.unwrap_or(MAX_USER_MTU))
 }
 
-/// Options of the guest's kernel. What it gets from none of them it asks the network for.
+/// Returns options of the guest's kernel. The kernel requests missing values from the network.
 fn kernel_options(config: &NetworkConfig) -> Vec<String> {
     let mut options = Vec::new();
     options.extend(config.addresses.iter().map(|own| format!("ip={}/{}", own.address, own.prefix)));

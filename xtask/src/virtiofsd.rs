@@ -16,7 +16,7 @@ use crate::process::dies_with_parent;
 /// The server, of QEMU's package in Debian.
 pub const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
 
-/// Interval in which it is checked whether virtiofsd listens.
+/// Interval of the checks whether virtiofsd listens.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time after which a virtiofsd that does not listen is given up.
@@ -80,7 +80,7 @@ impl Virtiofsd {
         Ok(())
     }
 
-    /// Whether it has ended, after which nothing answers the guest.
+    /// Returns true if virtiofsd has ended. Nothing answers the guest then.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().is_ok_and(|status| status.is_some())
     }

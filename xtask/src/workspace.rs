@@ -36,7 +36,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     directories.into_iter().find(|directory| is_plain && is_package(directory))
 }
 
-/// Whether there is a package in the folder, and not only a workspace of packages in others.
+/// Returns true if the folder has a package, and not only a workspace of packages in other folders.
 fn is_package(folder: &Path) -> bool {
     let manifest = fs::read_to_string(folder.join("Cargo.toml"));
     let manifest = manifest.ok().and_then(|text| text.parse::<toml::Table>().ok());

@@ -1,4 +1,4 @@
-//! Prints a greeting, and what a program finds in its environment: arguments, variables, CPUs and clocks.
+//! Prints a greeting, and a program's environment: arguments, variables, CPUs and clocks.
 //!
 //! With `--exit-code N` among its arguments it exits with code `N`. The same source runs on Linux.
 

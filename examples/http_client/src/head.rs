@@ -65,12 +65,12 @@ impl Head {
         (200..300).contains(&self.status)
     }
 
-    /// Whether the status is a redirect.
+    /// Returns true if the status is a redirect.
     pub(crate) fn is_redirection(&self) -> bool {
         [301, 302, 303, 307, 308].contains(&self.status)
     }
 
-    /// Whether the response has no content, whatever its fields say.
+    /// Returns true if the response has no content, whatever its fields say.
     pub(crate) fn is_empty(&self) -> bool {
         [204, 304].contains(&self.status)
     }

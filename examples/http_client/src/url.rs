@@ -5,7 +5,7 @@ use crate::FetchError;
 /// A URL, split into the parts for connection and request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// Whether the scheme is `https`.
+    /// True if the scheme is `https`.
     pub(crate) secure: bool,
     /// Host name or address, without brackets.
     pub(crate) host: String,

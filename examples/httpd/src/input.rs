@@ -1,4 +1,9 @@
 //! Buffered input from a client, with a deadline.
+//!
+//! A request is read with one deadline for all of it, not with a timeout for each read: a client that sends
+//! one byte now and then cannot keep a connection for ever. Bytes that have been received after the end of a
+//! request stay in the buffer and begin the next one (pipelining). The sizes of lines and of the whole head
+//! are limited, so that a client cannot make the server allocate without bound.
 
 use std::io;
 use std::mem;
@@ -110,7 +115,7 @@ impl<S: DeadlineRead> ReceiveBuffer<S> {
         Ok(self.take(size))
     }
 
-    /// Whether there is unconsumed input.
+    /// Returns true if there is unconsumed input.
     pub(crate) fn has_buffered(&self) -> bool {
         !self.buffer.is_empty()
     }

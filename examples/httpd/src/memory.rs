@@ -7,7 +7,7 @@ pub(crate) fn available() -> Option<u64> {
     available_of(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// The same, by the text of `/proc/meminfo`.
+/// Available memory according to the text of `/proc/meminfo`.
 fn available_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)

@@ -12,9 +12,9 @@ pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// The path, without the query.
     pub(crate) path: String,
-    /// Whether the connection persists after the response.
+    /// True if the connection persists after the response.
     pub(crate) keep_alive: bool,
-    /// Whether the client expects `100 Continue` before it sends the body.
+    /// True if the client expects `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
     /// Framing of the body.
     pub(crate) length: BodyLength,
@@ -101,13 +101,13 @@ fn field(line: &str) -> Result<Field<'_>, Status> {
     Ok((name.to_ascii_lowercase(), value))
 }
 
-/// Whether `text` is a token (RFC 9110, section 5.6.2).
+/// Returns true if `text` is a token (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// All values of a field: of all its lines, each of which may be a comma-separated list.
+/// All values of a field, from all its lines. Each line may be a comma-separated list.
 fn values<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = fields.iter().filter(move |(known, _)| known == name);
     lines.flat_map(|(_, value)| value.split(',')).map(|value| value.trim_matches([' ', '\t']))
@@ -122,14 +122,14 @@ fn check_host(fields: &[Field<'_>], minor: u8) -> Result<(), Status> {
     }
 }
 
-/// Whether the connection persists (RFC 9112, section 9.3).
+/// Returns true if the connection persists (RFC 9112, section 9.3).
 fn keep_alive(fields: &[Field<'_>], minor: u8) -> bool {
     let has_option =
         |word: &str| values(fields, "connection").any(|option| option.eq_ignore_ascii_case(word));
     !has_option("close") && (minor > 0 || has_option("keep-alive"))
 }
 
-/// Whether the client expects `100 Continue` (RFC 9110, section 10.1.1).
+/// Returns true if the client expects `100 Continue` (RFC 9110, section 10.1.1).
 fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
     let mut expectations = values(fields, "expect").filter(|expectation| !expectation.is_empty());
     match expectations.next() {

@@ -16,7 +16,7 @@ pub(crate) struct Response {
     /// Value of the `Allow` field, for unsupported methods.
     pub(crate) allow: Option<&'static str>,
     pub(crate) content: Content,
-    /// Whether the program exits after this response.
+    /// True if the program exits after this response.
     pub(crate) exits: bool,
 }
 

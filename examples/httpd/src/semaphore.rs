@@ -25,7 +25,7 @@ impl Semaphore {
         Permit(self)
     }
 
-    /// Whether no permit is available.
+    /// Returns true if no permit is available.
     pub(crate) fn is_exhausted(&self) -> bool {
         *self.lock() == 0
     }

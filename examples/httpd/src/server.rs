@@ -1,4 +1,4 @@
-//! Accepts connections, each of which gets a thread of its own.
+//! Accepts connections. Each of them gets a thread of its own.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
@@ -33,7 +33,7 @@ enum End {
     Shutdown,
 }
 
-/// What the threads of the server share.
+/// State that the threads of the server share.
 #[derive(Debug)]
 struct Server {
     settings: Settings,

@@ -1,4 +1,4 @@
-//! The service: a thread per client, and one that removes what has expired.
+//! The service: a thread per client, and one that removes expired values.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ const MAX_REQUEST: u64 = 64 * 1024;
 /// Time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug, Default)]
 pub struct Service {
     store: Mutex<Store>,

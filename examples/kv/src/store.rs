@@ -1,4 +1,4 @@
-//! Values by key, some of which expire.
+//! Values by key. Some of them expire.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -56,7 +56,7 @@ impl Store {
         self.entries.len()
     }
 
-    /// Whether there is no value.
+    /// Returns true if there is no value.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,7 +1,8 @@
 //! A store of texts by key: a log to which each change is appended, and an index of it in memory.
 //!
 //! A change is durable when its function returns. A crash at any time leaves a log whose last record is
-//! incomplete at most: [`Store::open`] moves what follows the last complete record to a file beside the log.
+//! incomplete at most: [`Store::open`] moves the bytes after the last complete record to a file beside the
+//! log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::record::Record;
 
-/// First bytes of a log: what it is, and the version of its format.
+/// First bytes of a log: the name and version of its format.
 const MAGIC: [u8; 8] = *b"notes\0\0\x01";
 
 /// Name of the log.
@@ -20,7 +21,7 @@ const LOG: &str = "notes.log";
 /// Name of a log that is being written in the place of the old one.
 const NEW_LOG: &str = "notes.log.new";
 
-/// Name of the file that gets what is no complete record.
+/// Name of the file for bytes that are not a complete record.
 const DAMAGED: &str = "notes.damaged";
 
 /// The log is compacted when more than half of it, and of this many bytes, is of no use any more.
@@ -38,7 +39,7 @@ pub(crate) struct Store {
     index: BTreeMap<String, Place>,
 }
 
-/// Where the record of a note is in the log.
+/// Position and size of a note's record in the log.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     offset: u64,
@@ -51,8 +52,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the folder's log is none, `ResourceBusy` if another process has it open, or the error
-    /// of a call.
+    /// `InvalidData` if the folder's log is not a log of notes, `ResourceBusy` if another process has it
+    /// open, or the error of a call.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, u64)> {
         fs::create_dir_all(folder)?;
         // Left by a crash; the log itself is complete then.
@@ -130,7 +131,7 @@ impl Store {
         let path = self.folder.join(NEW_LOG);
         let outcome = self.write_compacted(&path);
         let log = outcome.inspect_err(|_| {
-            // What is left is removed when the store is opened again.
+            // A partial file is removed when the store is opened again.
             let _: io::Result<()> = fs::remove_file(&path);
         })?;
         fs::rename(&path, self.folder.join(LOG))?;
@@ -168,7 +169,7 @@ impl Store {
         self.log.seek(SeekFrom::Start(self.end))?;
         let written = self.log.write_all(&bytes).and_then(|()| self.log.sync_data());
         if let Err(error) = written {
-            // If this fails, too, the next record overwrites what was written, or recovery finds it.
+            // If this fails, too, the next record overwrites the bytes, or recovery finds them.
             let _: io::Result<()> = self.log.set_len(self.end);
             return Err(error);
         }
@@ -220,7 +221,7 @@ impl Store {
         }
     }
 
-    /// Moves what follows the last complete record to a file beside the log.
+    /// Moves the bytes after the last complete record to a file beside the log.
     fn set_damaged_aside(&mut self) -> io::Result<()> {
         self.log.seek(SeekFrom::Start(self.end))?;
         let mut damaged = File::create(self.folder.join(DAMAGED))?;

@@ -28,7 +28,7 @@ pub(crate) struct Client<S> {
     queued: Vec<u8>,
     /// The current line, up to [`MAX_LINE`] bytes.
     line: Vec<u8>,
-    /// Whether the client has closed its sending side.
+    /// True if the client has closed its sending side.
     ended: bool,
     exit: bool,
 }

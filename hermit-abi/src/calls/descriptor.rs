@@ -49,12 +49,12 @@ unsafe extern "C" {
     pub fn writev(fd: i32, iov: *const iovec, iovcnt: usize) -> isize;
 
     /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns
-    /// it. Fails with `-ESPIPE` if the object has no position and with `-EINVAL` if it would be negative. Of
-    /// a directory, it is counted from the start, or from the position.
+    /// it. Fails with `-ESPIPE` if the object has no position, and with `-EINVAL` if the position would be
+    /// negative. For a directory, the origin is the start or the position.
     #[link_name = "sys_lseek"]
     pub fn lseek(fd: i32, offset: isize, whence: i32) -> isize;
 
-    /// Waits until written data are on stable storage. Fails with `-EINVAL` if the object has none.
+    /// Waits until written data are on stable storage. Fails with `-EINVAL` if the object has no storage.
     #[link_name = "sys_fsync"]
     pub fn fsync(fd: i32) -> i32;
 
@@ -67,17 +67,16 @@ unsafe extern "C" {
     pub fn fstat(fd: i32, stat: *mut stat) -> i32;
 
     /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number
-    /// of bytes; 0 after the last entry. Fails with `-EINVAL` if the buffer is too small: from the first
-    /// entry on, a buffer of up to 1 MiB must have room for all.
-    ///
+    /// of bytes; 0 after the last entry. Fails with `-EINVAL` if the buffer is too small. At the first entry,
+    /// a buffer of up to 1 MiB must have room for all entries.
     /// # Safety
     ///
     /// `dirp` must be aligned and valid for writing `count` bytes.
     #[link_name = "sys_getdents64"]
     pub fn getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64;
 
-    /// As [`getdents64`], but stores as many entries as there is room for, from the position on; those that
-    /// follow are for the next call. They need not be aligned.
+    /// As [`getdents64`], but stores as many entries as there is room for, from the position on. The next
+    /// call returns the following ones. The entries need not be aligned.
     ///
     /// Not part of the published ABI.
     ///
@@ -108,26 +107,26 @@ unsafe extern "C" {
     #[link_name = "sys_pwrite"]
     pub fn pwrite(fd: i32, buf: *const u8, len: usize, offset: i64) -> isize;
 
-    /// Sets or removes the advisory lock of an open file: `operation` is [`LOCK_SH`](crate::LOCK_SH),
-    /// [`LOCK_EX`](crate::LOCK_EX) or [`LOCK_UN`](crate::LOCK_UN). Two descriptors share it if one is a
-    /// duplicate of the other; closing the last of them removes it. Another kind than the open file has
-    /// replaces it, not in one step.
+    /// Sets or removes the advisory lock of an open file description: `operation` is
+    /// [`LOCK_SH`](crate::LOCK_SH), [`LOCK_EX`](crate::LOCK_EX) or [`LOCK_UN`](crate::LOCK_UN). Duplicates of
+    /// a descriptor share the lock, and closing the last of them removes it. A lock of another kind replaces
+    /// the present one, but not atomically.
     ///
-    /// Waits while other open files have locks in conflict, or fails with `-EAGAIN` with
-    /// [`LOCK_NB`](crate::LOCK_NB). Fails with `-EINVAL` for another operation, `-ENOLCK` without memory, and
-    /// `-EOPNOTSUPP` for what is neither file nor directory.
+    /// Waits while other open files have conflicting locks, or fails with `-EAGAIN` with
+    /// [`LOCK_NB`](crate::LOCK_NB). Fails with `-EINVAL` for another operation, with `-ENOLCK` without
+    /// memory, and with `-EOPNOTSUPP` if the descriptor refers to neither a file nor a directory.
     ///
     /// Not part of the published ABI.
     #[link_name = "sys_flock"]
     pub fn flock(fd: i32, operation: i32) -> i32;
 
-    /// Creates a pipe, and stores the descriptors of its end for reading and of that for writing. `flags` are
+    /// Creates a pipe, and stores the descriptors of its reading end and of its writing end. `flags` are
     /// [`O_NONBLOCK`](crate::O_NONBLOCK) and [`O_CLOEXEC`](crate::O_CLOEXEC).
     ///
-    /// A pipe holds 64 KiB. Writes of up to [`PIPE_BUF`](crate::PIPE_BUF) bytes are whole: no other bytes are
-    /// among them. A read waits for a byte, and returns 0 when no descriptor for writing is left; a write
-    /// waits for room, and fails with `-EPIPE` when no descriptor for reading is left (there is no
-    /// `SIGPIPE`).
+    /// A pipe holds 64 KiB. Writes of up to [`PIPE_BUF`](crate::PIPE_BUF) bytes are atomic: they are not
+    /// mixed with other writes. A read waits for a byte, and returns 0 when no descriptor for writing is
+    /// left. A write waits for room, and fails with `-EPIPE` when no descriptor for reading is left (there is
+    /// no `SIGPIPE`).
     ///
     /// Not part of the published ABI.
     ///
@@ -137,7 +136,8 @@ unsafe extern "C" {
     #[link_name = "sys_pipe"]
     pub fn pipe(fds: *mut [i32; 2], flags: i32) -> i32;
 
-    /// Sets the size of a file in bytes. Fails with `-EINVAL` for what is no file that is open for writing.
+    /// Sets the size of a file in bytes. Fails with `-EINVAL` if the object is not a file that is open for
+    /// writing.
     ///
     /// Not part of the published ABI.
     #[link_name = "sys_ftruncate"]
@@ -155,7 +155,7 @@ unsafe extern "C" {
     #[link_name = "sys_fchmod"]
     pub fn fchmod(fd: i32, mode: u32) -> i32;
 
-    /// Sets the times of an open file, as [`utimens`](crate::utimens).
+    /// Sets the times of an open file, as [`utimens`](crate::utimens) does.
     ///
     /// Not part of the published ABI.
     ///
@@ -165,13 +165,13 @@ unsafe extern "C" {
     #[link_name = "sys_futimens"]
     pub fn futimens(fd: i32, times: *const timespec) -> i32;
 
-    /// Duplicates a descriptor: returns the lowest free one, for the same object. Fails with `-EMFILE` if
-    /// none is free.
+    /// Duplicates a descriptor: returns the lowest free descriptor, for the same object. Fails with `-EMFILE`
+    /// if all are in use.
     #[link_name = "sys_dup"]
     pub fn dup(fd: i32) -> i32;
 
-    /// Executes the command `cmd`, of which there is one: [`FIONBIO`](crate::FIONBIO). Fails with `-ENOTTY`
-    /// for others.
+    /// Executes the command `cmd`. The only command is [`FIONBIO`](crate::FIONBIO); others fail with
+    /// `-ENOTTY`.
     ///
     /// # Safety
     ///
@@ -194,10 +194,10 @@ unsafe extern "C" {
     /// the power button of a PC. `flags` are [`EFD_NONBLOCK`](crate::EFD_NONBLOCK) and
     /// [`EFD_CLOEXEC`](crate::EFD_CLOEXEC).
     ///
-    /// The descriptor becomes readable with the first request and stays so. A read waits for that, and
-    /// returns the number of requests so far as 8 bytes. From the first call on, even if all descriptors are
-    /// closed, a request does not end the machine: the program has to exit before the host's grace period is
-    /// over.
+    /// The descriptor becomes readable with the first request and stays readable. A read waits for the first
+    /// request, and returns the number of requests so far as 8 bytes. From the first call on, even if all
+    /// descriptors are closed, a request does not end the machine: the program has to exit before the host's
+    /// grace period is over.
     ///
     /// On a machine that cannot pass on requests the descriptor never becomes readable.
     #[link_name = "sys_shutdownfd"]
@@ -225,13 +225,13 @@ unsafe extern "C" {
     #[link_name = "sys_epoll_create1"]
     pub fn epoll_create1(flags: i32) -> i32;
 
-    /// Changes the set of `epfd` as `op` says, one of the `EPOLL_CTL_` numbers, for the descriptor `fd` and
-    /// what that refers to. Once no descriptor refers to that, it has left the set.
+    /// Changes the set of `epfd`: adds, changes or removes the descriptor `fd` and its open file. `op` is one
+    /// of the `EPOLL_CTL_` numbers. An open file leaves the set when its last descriptor is closed.
     ///
-    /// Fails with `-EPERM` for files, directories and devices, which are always ready, `-EEXIST` if `fd` is
-    /// watched already, `-ENOENT` if it is not, `-ELOOP` if instances would watch each other in a circle or
-    /// more than four deep below one, `-EINVAL` if `epfd` is no epoll instance or `fd` is itself, and for
-    /// events that exclude each other.
+    /// Fails with `-EPERM` for files, directories and devices, which are always ready, with `-EEXIST` if `fd`
+    /// is watched already, with `-ENOENT` if it is not watched, and with `-ELOOP` if instances would watch
+    /// each other in a circle or more than four deep below one. Fails with `-EINVAL` if `epfd` is not an
+    /// epoll instance, if `fd` is the same instance, and for events that exclude each other.
     ///
     /// Not part of the published ABI.
     ///

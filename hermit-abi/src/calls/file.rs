@@ -1,6 +1,6 @@
 //! Files and directories by path.
 //!
-//! The root is a file system in memory, which begins empty but for `/dev` and `/tmp`.
+//! The root is a file system in memory. At first it is empty except for `/dev` and `/tmp`.
 //!
 //! Calls with paths fail among others with `-ENOENT`, `-ENOTDIR`, `-ENAMETOOLONG` (a name of more than 255
 //! bytes, or a path of more than 4,095), `-ELOOP` (more than 40 symbolic links), `-ENOSPC` and `-ENOMEM`.
@@ -49,13 +49,13 @@ unsafe extern "C" {
     #[link_name = "sys_lstat"]
     pub fn lstat(name: *const c_char, stat: *mut stat) -> i32;
 
-    /// Stores all properties of a file in `statx`, whatever `mask` asks for: those of the file `name`, which
-    /// is absolute or begins in the current directory, or with an empty name and the flag
-    /// [`AT_EMPTY_PATH`](crate::AT_EMPTY_PATH) those of the open file `fd`. With the flag
-    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), of a symbolic link itself.
+    /// Stores all properties of a file in `statx`, independently of `mask`. The file is `name`, which is
+    /// absolute or begins in the current directory. With an empty name and the flag
+    /// [`AT_EMPTY_PATH`](crate::AT_EMPTY_PATH), it is the open file `fd`. With the flag
+    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), a symbolic link is not followed.
     ///
-    /// `fd` is [`AT_FDCWD`](crate::AT_FDCWD) for a name that is not absolute: names in the directory of a
-    /// descriptor are not supported (`-EOPNOTSUPP`).
+    /// `fd` is [`AT_FDCWD`](crate::AT_FDCWD) for a name that is not absolute. Names relative to the directory
+    /// of a descriptor are not supported (`-EOPNOTSUPP`).
     ///
     /// Not part of the published ABI.
     ///
@@ -82,7 +82,7 @@ unsafe extern "C" {
     pub fn rmdir(name: *const c_char) -> i32;
 
     /// Creates the directory `name` with the permission bits of `mode`. Fails with `-EEXIST` if the name
-    /// exists, with `-ENOENT` if its parent directory does not, and with `-EROFS`.
+    /// exists, with `-ENOENT` if its parent directory does not exist, and with `-EROFS`.
     ///
     /// # Safety
     ///
@@ -122,8 +122,8 @@ unsafe extern "C" {
     #[link_name = "sys_symlink"]
     pub fn symlink(target: *const c_char, name: *const c_char) -> i32;
 
-    /// Stores the target of the symbolic link `name`, without a zero byte and cut to `size` bytes; returns
-    /// the number of bytes. Fails with `-EINVAL` for what is no symbolic link.
+    /// Stores the target of the symbolic link `name`, without a zero byte and truncated to `size` bytes;
+    /// returns the number of bytes. Fails with `-EINVAL` if the file is not a symbolic link.
     ///
     /// Not part of the published ABI.
     ///
@@ -143,10 +143,10 @@ unsafe extern "C" {
     #[link_name = "sys_chmod"]
     pub fn chmod(name: *const c_char, mode: u32) -> i32;
 
-    /// Sets the times of the last read and of the last change of the file `name`: two times, of which
-    /// [`UTIME_NOW`](crate::UTIME_NOW) and [`UTIME_OMIT`](crate::UTIME_OMIT) as nanoseconds mean the current
-    /// time and none; null means the current time for both. With the flag
-    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), those of a symbolic link itself.
+    /// Sets the access time and the modification time of the file `name` to two times. If the nanoseconds of
+    /// a time are [`UTIME_NOW`](crate::UTIME_NOW), the current time is set; if they are
+    /// [`UTIME_OMIT`](crate::UTIME_OMIT), the time stays. Null sets both to the current time. With the flag
+    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), a symbolic link is not followed.
     ///
     /// Not part of the published ABI.
     ///
@@ -167,7 +167,7 @@ unsafe extern "C" {
     pub fn chdir(name: *const c_char) -> i32;
 
     /// Stores the path of the current directory without a zero byte; returns the number of bytes. Fails with
-    /// `-ERANGE` if it has more than `size`, and with `-ENOENT` if the directory was removed.
+    /// `-ERANGE` if the path has more than `size` bytes, and with `-ENOENT` if the directory was removed.
     ///
     /// Not part of the published ABI.
     ///
@@ -178,7 +178,7 @@ unsafe extern "C" {
     pub fn getcwd(buffer: *mut u8, size: usize) -> isize;
 
     /// Stores the path of the file `name` without symbolic links, `.` and `..`, and without a zero byte;
-    /// returns the number of bytes. Fails with `-ERANGE` if it has more than `size`.
+    /// returns the number of bytes. Fails with `-ERANGE` if the path has more than `size` bytes.
     ///
     /// Not part of the published ABI.
     ///
@@ -189,7 +189,7 @@ unsafe extern "C" {
     pub fn realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize;
 
     /// As [`open`](open()), with a path of `length` bytes, without a zero byte at its end. Fails with
-    /// `-EINVAL` if there is one in it.
+    /// `-EINVAL` if the path contains a zero byte.
     ///
     /// Not part of the published ABI.
     ///
@@ -209,8 +209,8 @@ unsafe extern "C" {
     #[link_name = "sys_unlink_path"]
     pub fn unlink_path(path: *const u8, length: usize) -> i32;
 
-    /// Stores the properties of a file, found as [`statx`](statx()) does with `fd` and `flags`, and with a
-    /// path as [`open_path`](open_path()) takes it.
+    /// Stores the properties of a file. `fd` and `flags` have the same meaning as for [`statx`](statx()), and
+    /// the path is as for [`open_path`](open_path()).
     ///
     /// Not part of the published ABI.
     ///

@@ -54,10 +54,10 @@ unsafe extern "C" {
     #[link_name = "sys_secure_rand64"]
     pub fn secure_rand64(value: *mut u64) -> i32;
 
-    /// Stores the demangled name, without generic arguments, of the function that contains an address
-    /// relative to the image's start, and returns its length in bytes: UTF-8 without a 0 at its end,
-    /// truncated at a character boundary to `len` bytes. Returns 0 where no function is known, as in an image
-    /// without symbols.
+    /// Stores the name of the function that contains an address, which is relative to the image's start. The
+    /// name is demangled, without generic arguments. Returns its length in bytes: it is UTF-8 without a 0 at
+    /// its end, truncated at a character boundary to `len` bytes. Returns 0 if no function is known, as in an
+    /// image without symbols.
     ///
     /// # Safety
     ///

@@ -19,7 +19,7 @@ unsafe extern "C" {
     #[link_name = "sys_add_queue"]
     pub fn add_queue(id: usize, timeout_ns: i64) -> i32;
 
-    /// Waits until a [`notify`] of the queue of `id` since the thread was added to it.
+    /// Waits until [`notify`] has been called for the queue of `id` since the thread was added to it.
     #[doc(hidden)]
     #[link_name = "sys_wait"]
     pub fn wait(id: usize) -> i32;

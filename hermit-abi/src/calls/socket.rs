@@ -1,6 +1,7 @@
 //! Sockets and name resolution.
 //!
-//! Calls fail with `-EBADF` if the descriptor is not open and with `-ENOTSOCK` if it is not that of a socket.
+//! Calls fail with `-EBADF` if the descriptor is not open and with `-ENOTSOCK` if it does not refer to a
+//! socket.
 //! The length of a returned address is a value-result argument: before the call the size of the buffer,
 //! afterwards the length of the whole address.
 
@@ -48,7 +49,7 @@ unsafe extern "C" {
     /// Connects to `name`, or sets the peer of a datagram socket.
     ///
     /// Fails among others with `-ECONNREFUSED`, `-ETIMEDOUT`, `-ENETUNREACH`, `-EISCONN`, and with
-    /// `-EINPROGRESS` if the socket is non-blocking: then [`POLLOUT`](crate::POLLOUT) is the end of the
+    /// `-EINPROGRESS` if the socket is non-blocking. [`POLLOUT`](crate::POLLOUT) then reports the end of the
     /// attempt, and [`SO_ERROR`](crate::SO_ERROR) its result.
     ///
     /// # Safety
@@ -150,7 +151,7 @@ unsafe extern "C" {
     #[link_name = "sys_shutdown_socket"]
     pub fn shutdown_socket(s: i32, how: i32) -> i32;
 
-    /// Resolves the host name `nodename` and the service `servname`, of which one may be null; `hints`
+    /// Resolves the host name `nodename` and the service `servname`; one of them may be null. `hints`
     /// restrict the results, unless they are null. Stores a linked list of results in `res`, to be freed by
     /// [`freeaddrinfo`]. Returns one of the positive `EAI_` numbers on failure, unlike the other functions.
     ///

@@ -7,8 +7,9 @@ unsafe extern "C" {
     /// Sleeps while the word at `address` is `expected`, until a [`futex_wake`] or the timeout. The
     /// comparison and the start of the sleep are atomic with respect to [`futex_wake`]: no wake-up is lost.
     ///
-    /// A null `timeout` means none; otherwise it is a time of [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or
-    /// with [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT) in `flags` a duration.
+    /// A null `timeout` means no timeout. Otherwise it is a time of
+    /// [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or with
+    /// [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT) in `flags` a duration.
     ///
     /// Returns 0 after a wake-up, `-EAGAIN` if the word has another value, `-ETIMEDOUT` at the timeout and
     /// never earlier, and `-EINVAL` for a null address, a negative timeout or unknown flags.

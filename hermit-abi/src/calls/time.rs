@@ -12,7 +12,7 @@ unsafe extern "C" {
     #[link_name = "sys_clock_gettime"]
     pub fn clock_gettime(clockid: clockid_t, tp: *mut timespec) -> i32;
 
-    /// The time of `CLOCK_MONOTONIC`, in registers: for `Instant::now`.
+    /// Returns the time of `CLOCK_MONOTONIC` in registers: for `Instant::now`.
     #[link_name = "sys_monotonic_time"]
     pub fn monotonic_time() -> timespec;
 
@@ -20,8 +20,8 @@ unsafe extern "C" {
     #[link_name = "sys_usleep"]
     pub fn usleep(usecs: u64);
 
-    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is not
-    /// below a second.
+    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is a
+    /// second or more.
     ///
     /// # Safety
     ///

@@ -7,7 +7,7 @@ pub const EPOLL_CLOEXEC: i32 = 0o2_000_000;
 pub const EPOLL_CTL_ADD: i32 = 1;
 /// [`epoll_ctl`](crate::epoll_ctl): stop watching a descriptor.
 pub const EPOLL_CTL_DEL: i32 = 2;
-/// [`epoll_ctl`](crate::epoll_ctl): change what a descriptor is watched for.
+/// [`epoll_ctl`](crate::epoll_ctl): change the events for which a descriptor is watched.
 pub const EPOLL_CTL_MOD: i32 = 3;
 
 /// There are data to read, or there is a connection to accept.
@@ -32,11 +32,12 @@ pub const EPOLLWRBAND: u32 = 0x200;
 pub const EPOLLMSG: u32 = 0x400;
 /// The peer has shut down sending.
 pub const EPOLLRDHUP: u32 = 0x2000;
-/// Of the instances that watch a descriptor with this bit an event may wake fewer than all, but one at least.
+/// If several instances watch a descriptor with this bit, an event wakes at least one of them, but perhaps
+/// not all.
 pub const EPOLLEXCLUSIVE: u32 = 1 << 28;
 /// Without effect.
 pub const EPOLLWAKEUP: u32 = 1 << 29;
-/// After an event none is reported until [`EPOLL_CTL_MOD`].
+/// After an event, no event is reported until [`EPOLL_CTL_MOD`].
 pub const EPOLLONESHOT: u32 = 1 << 30;
 /// Edge-triggered: an event is reported when the object changes, not as long as it is ready.
 pub const EPOLLET: u32 = 1 << 31;

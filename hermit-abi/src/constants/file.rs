@@ -43,21 +43,21 @@ pub const AT_SYMLINK_NOFOLLOW: i32 = 0x100;
 pub const AT_EMPTY_PATH: i32 = 0x1000;
 /// [`statx`](crate::statx()): a name begins in the current directory.
 pub const AT_FDCWD: i32 = -100;
-/// [`statx`](crate::statx()): all properties but the time of the creation are known.
+/// [`statx`](crate::statx()): all properties except the time of the creation are known.
 pub const STATX_BASIC_STATS: u32 = 0x7ff;
 /// [`statx`](crate::statx()): the time of the creation is known.
 pub const STATX_BTIME: u32 = 0x800;
 
-/// [`flock`](crate::flock): a lock that other open files may have, too.
+/// [`flock`](crate::flock): a shared lock.
 pub const LOCK_SH: i32 = 1;
-/// [`flock`](crate::flock): a lock that one open file has.
+/// [`flock`](crate::flock): an exclusive lock.
 pub const LOCK_EX: i32 = 2;
 /// [`flock`](crate::flock): fail rather than wait.
 pub const LOCK_NB: i32 = 4;
 /// [`flock`](crate::flock): remove the lock.
 pub const LOCK_UN: i32 = 8;
 
-/// Maximum size of a write to a pipe that is whole, in bytes.
+/// Maximum size of an atomic write to a pipe, in bytes.
 pub const PIPE_BUF: usize = 4096;
 
 /// [`fcntl`](crate::fcntl): duplicate the descriptor, to the lowest free one that is at least the argument.
@@ -68,8 +68,8 @@ pub const F_GETFD: i32 = 1;
 pub const F_SETFD: i32 = 2;
 /// [`fcntl`](crate::fcntl): get the `O_` flags of the open file.
 pub const F_GETFL: i32 = 3;
-/// [`fcntl`](crate::fcntl): set those of the `O_` flags that can be changed: [`O_NONBLOCK`], and of a file
-/// [`O_APPEND`].
+/// [`fcntl`](crate::fcntl): set the `O_` flags that can be changed: [`O_NONBLOCK`], and [`O_APPEND`] for a
+/// file.
 pub const F_SETFL: i32 = 4;
 /// Descriptor flag: close on exec. It has no effect: there is no exec.
 pub const FD_CLOEXEC: i32 = 1;

@@ -35,7 +35,7 @@ pub const SO_REUSEADDR: i32 = 0x4;
 pub const SO_KEEPALIVE: i32 = 0x8;
 /// Allow sending to broadcast addresses.
 pub const SO_BROADCAST: i32 = 0x20;
-/// What closing does with data that are not delivered, a [`linger`](crate::linger).
+/// Behavior of a close while data are not delivered: a [`linger`](crate::linger).
 pub const SO_LINGER: i32 = 0x80;
 /// Size of the send buffer in bytes.
 pub const SO_SNDBUF: i32 = 0x1001;
@@ -60,7 +60,7 @@ pub const IP_ADD_MEMBERSHIP: i32 = 3;
 pub const IP_DROP_MEMBERSHIP: i32 = 4;
 /// Time to live of sent IPv4 multicast packets.
 pub const IP_MULTICAST_TTL: i32 = 5;
-/// Whether sent IPv4 multicast packets are looped back.
+/// Loop back sent IPv4 multicast packets.
 pub const IP_MULTICAST_LOOP: i32 = 7;
 
 /// Hop limit of sent IPv6 packets; -1 for the default. Not part of the published ABI.
@@ -71,7 +71,7 @@ pub const IPV6_MULTICAST_HOPS: i32 = 18;
 pub const IPV6_ADD_MEMBERSHIP: i32 = 12;
 /// Leave the group of an [`ipv6_mreq`](crate::ipv6_mreq).
 pub const IPV6_DROP_MEMBERSHIP: i32 = 13;
-/// Whether sent IPv6 multicast packets are looped back.
+/// Loop back sent IPv6 multicast packets.
 pub const IPV6_MULTICAST_LOOP: i32 = 19;
 /// The IPv6 socket takes no IPv4 traffic.
 pub const IPV6_V6ONLY: i32 = 27;
@@ -94,8 +94,8 @@ pub const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Receive without removing the data from the buffer. Linux's number is 2.
 pub const MSG_PEEK: i32 = 1;
-/// This call does not wait, whatever the descriptor's mode. Linux has the same number, as for the two below.
-/// Not part of the published ABI.
+/// This call does not wait, even if the descriptor is blocking. Linux has the same number, as for the two
+/// below. Not part of the published ABI.
 pub const MSG_DONTWAIT: i32 = 0x40;
 /// Receive until the buffer is full. Not part of the published ABI.
 pub const MSG_WAITALL: i32 = 0x100;

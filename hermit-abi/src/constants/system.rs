@@ -19,7 +19,7 @@ pub const PROT_WRITE: u32 = 1 << 1;
 /// Execute access.
 pub const PROT_EXEC: u32 = 1 << 2;
 
-/// Bits of [`string_moves`](crate::string_moves): none is faster, as far as is known.
+/// Value of [`string_moves`](crate::string_moves): no instruction is known to be faster.
 pub const STRING_MOVES_NONE: u32 = 0;
 /// Bit of [`string_moves`](crate::string_moves): `rep movsq` and `rep stosq` are faster for some hundred
 /// bytes and more; the processor is emulated.

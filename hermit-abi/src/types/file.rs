@@ -1,4 +1,8 @@
 //! Structures of files, directories and descriptors.
+//!
+//! They are part of the ABI: programs and the kernel are compiled separately, and must agree on every offset.
+//! `stat`, `dirent64`, `iovec` and `pollfd` are those of the published crate. `statx` and `epoll_event` have
+//! the layout of Linux on x86-64. `file_properties` is a smaller `statx`, which std uses.
 
 use core::ffi::{c_char, c_void};
 
@@ -59,7 +63,7 @@ assert_layout!(statx_timestamp, size 16, tv_sec @ 0, tv_nsec @ 8);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct statx {
-    /// The properties that are known, `STATX_` bits.
+    /// Properties that are known, as `STATX_` bits.
     pub stx_mask: u32,
     /// Preferred size of reads and writes, in bytes.
     pub stx_blksize: u32,
@@ -97,7 +101,7 @@ pub struct statx {
     pub stx_rdev_minor: u32,
     /// Upper half of the device ID of the file system that holds the file.
     pub stx_dev_major: u32,
-    /// Lower half of it.
+    /// Lower half of the device ID.
     pub stx_dev_minor: u32,
     /// Padding, which later versions of Linux use.
     pub __spare3: [u64; 14],
@@ -110,8 +114,8 @@ assert_layout!(
     stx_dev_minor @ 140,
 );
 
-/// Properties of a file, for [`get_properties`](crate::get_properties()): those of [`statx`] that files have,
-/// without padding.
+/// Properties of a file, for [`get_properties`](crate::get_properties()): the properties of [`statx`] that
+/// files have, without padding.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct file_properties {
@@ -137,7 +141,7 @@ pub struct file_properties {
     pub mtime_nsec: u32,
     /// Nanoseconds of `ctime`.
     pub ctime_nsec: u32,
-    /// Nanoseconds of `btime`; `u32::MAX` if the time of the creation is not known.
+    /// Nanoseconds of `btime`; `u32::MAX` if the time of the creation is unknown.
     pub btime_nsec: u32,
     /// File type and permission bits.
     pub mode: u32,
@@ -198,8 +202,8 @@ pub struct pollfd {
 }
 assert_layout!(pollfd, size 8, fd @ 0, events @ 4, revents @ 6);
 
-/// An event of a watched descriptor ([`epoll_wait`](crate::epoll_wait)), or what it is to be watched for
-/// ([`epoll_ctl`](crate::epoll_ctl)). Packed, as Linux has it on x86-64.
+/// An event of a watched descriptor ([`epoll_wait`](crate::epoll_wait)), or the events for which it is
+/// watched ([`epoll_ctl`](crate::epoll_ctl)). Packed, as in Linux on x86-64.
 #[repr(C, packed)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct epoll_event {

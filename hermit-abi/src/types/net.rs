@@ -24,7 +24,7 @@ pub struct in6_addr {
 assert_layout!(in6_addr, size 16, s6_addr @ 0);
 const _: () = assert!(align_of::<in6_addr>() == 4);
 
-/// A socket address of any family: the fields with which all begin.
+/// A socket address of any family: the fields that all families have in common.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct sockaddr {
@@ -164,7 +164,7 @@ pub struct ipv6_mreq {
 }
 assert_layout!(ipv6_mreq, size 20, ipv6mr_multiaddr @ 0, ipv6mr_interface @ 16);
 
-/// Value of [`SO_LINGER`](crate::SO_LINGER): whether [`close`](crate::close) waits until sent data are
+/// Value of [`SO_LINGER`](crate::SO_LINGER): behavior of [`close`](crate::close) while sent data are not
 /// delivered.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

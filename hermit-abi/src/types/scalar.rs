@@ -25,7 +25,7 @@ pub type suseconds_t = i32;
 /// Number of entries for [`poll`](crate::poll).
 pub type nfds_t = usize;
 
-/// A semaphore, initialised by [`sem_init`](crate::sem_init). Its value is the kernel's.
+/// A semaphore, initialised by [`sem_init`](crate::sem_init). Only the kernel uses its value.
 pub type sem_t = *const c_void;
 
 /// An address family, one of the `AF_` numbers.

@@ -5,7 +5,7 @@ use core::net::{SocketAddr, SocketAddrV6};
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 
-/// The stack's type for an address of the kernel.
+/// Converts an address of the kernel to the stack's type.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub(crate) fn from_kernel(endpoint: &Endpoint) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// The kernel's type for an address of the stack.
+/// Converts an address of the stack to the kernel's type.
 pub(crate) fn to_kernel(address: SocketAddr) -> Endpoint {
     let endpoint = Endpoint { port: address.port(), ..Endpoint::from(address.ip()) };
     match address {

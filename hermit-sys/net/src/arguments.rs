@@ -1,7 +1,8 @@
 //! Pointers that the kernel passes to the stack's functions.
 //!
-//! The contract of [`hermit_interface::net::Calls`] says what each points at. The macro of `calls` applies
-//! one of these functions to each pointer; what it points at is borrowed until the call returns ([`Call`]).
+//! The contract of [`hermit_interface::net::Calls`] defines what each pointer refers to. The macro of `calls`
+//! converts each pointer to a reference with one of these functions. The reference is valid until the call
+//! returns ([`Call`]).
 #![expect(unsafe_code, reason = "the kernel passes raw pointers")]
 
 use core::ffi::c_void;
@@ -11,31 +12,30 @@ use core::slice;
 
 use crate::kernel::NetworkStack;
 
-/// A call in progress: the lifetime of what the kernel's pointers refer to.
+/// A call in progress: the lifetime of references made from the kernel's pointers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a>(PhantomData<&'a ()>);
 
 impl<'a> Call<'a> {
-    /// The call whose function has this local variable.
+    /// Creates the call whose function has this local variable.
     pub(crate) const fn new(_: &'a ()) -> Self {
         Self(PhantomData)
     }
 }
 
-/// The stack itself.
+/// Returns the stack itself.
 ///
 /// # Safety
 ///
 /// `stack` is what `hermit_net_start` has returned, and the kernel holds the lock around the stack during the
 /// call.
 pub(crate) const unsafe fn stack<'a>(_: Call<'a>, stack: *mut c_void) -> &'a mut NetworkStack {
-    // SAFETY: `hermit_net_start` has leaked a box of this type, so the memory is valid for ever; each
-    // function of the table makes one reference, during its call, and the kernel's lock admits one call at a
-    // time.
+    // SAFETY: `hermit_net_start` has leaked a box of this type, so the memory is valid forever. Each function
+    // of the table makes one reference, during its call, and the kernel's lock admits one call at a time.
     unsafe { &mut *stack.cast() }
 }
 
-/// A value.
+/// Returns a value to be read.
 ///
 /// # Safety
 ///
@@ -45,7 +45,7 @@ pub(crate) const unsafe fn value<'a, T>(_: Call<'a>, pointer: *const T) -> &'a T
     unsafe { &*pointer }
 }
 
-/// A value to be changed.
+/// Returns a value to be changed.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ pub(crate) const unsafe fn value_mut<'a, T>(_: Call<'a>, pointer: *mut T) -> &'a
     unsafe { &mut *pointer }
 }
 
-/// A value that may be absent.
+/// Returns a value to be read, which may be absent.
 ///
 /// # Safety
 ///
@@ -65,7 +65,7 @@ pub(crate) const unsafe fn optional<'a, T>(_: Call<'a>, pointer: *const T) -> Op
     unsafe { pointer.as_ref() }
 }
 
-/// Values to be read.
+/// Returns values to be read.
 ///
 /// # Safety
 ///
@@ -76,7 +76,7 @@ pub(crate) const unsafe fn slice<'a, T>(_: Call<'a>, start: *const T, len: usize
     unsafe { slice::from_raw_parts(start, len) }
 }
 
-/// Values to be written.
+/// Returns values to be written.
 ///
 /// # Safety
 ///
@@ -88,7 +88,7 @@ pub(crate) const unsafe fn slice_mut<'a, T>(_: Call<'a>, start: *mut T, len: usi
     unsafe { slice::from_raw_parts_mut(start, len) }
 }
 
-/// Bytes to be written, which need not be initialised.
+/// Returns bytes to be written, which may be uninitialised.
 ///
 /// # Safety
 ///
@@ -102,14 +102,14 @@ pub(crate) const unsafe fn buffer<'a>(
     unsafe { slice_mut(call, start.cast(), len) }
 }
 
-/// A place for a result.
+/// Place for a result.
 #[derive(Debug)]
 pub(crate) struct Out<'a, T> {
     pointer: *mut T,
     call: PhantomData<&'a mut T>,
 }
 
-/// A place for a result that the kernel may not ask for.
+/// Returns the place for a result that the kernel may not ask for.
 ///
 /// # Safety
 ///

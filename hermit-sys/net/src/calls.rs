@@ -1,4 +1,9 @@
-//! The table of the stack's functions that the kernel calls.
+//! Table of the stack's functions that the kernel calls.
+//!
+//! The functions have C types: numbers and raw pointers. The macro `calls` converts the pointers to
+//! references, with the functions of [`arguments`]. The body of each function converts addresses and socket
+//! numbers, calls the method of the stack with the same meaning, and returns its result as a number or
+//! `-errno`. The kernel holds the lock around the stack during each call.
 #![expect(unsafe_code, reason = "the kernel passes raw pointers")]
 
 use core::ffi::c_void;
@@ -13,7 +18,7 @@ use hermit_net_stack::{Family, Kind, Shutdown, SocketId, with_scope};
 use crate::addresses::{from_kernel, to_kernel};
 use crate::arguments::{self, Call};
 
-/// The table.
+/// Table of all functions.
 pub(crate) const CALLS: Calls = Calls {
     advance,
     poll,
@@ -42,7 +47,7 @@ pub(crate) const CALLS: Calls = Calls {
     name_config,
 };
 
-/// The halves of a connection that a `SHUT_` number stands for.
+/// Converts a `SHUT_` number to the halves of a connection.
 fn shutdown_of(how: i32) -> Result<Shutdown, Errno> {
     match how {
         hermit_abi::SHUT_RD => Ok(Shutdown::Read),
@@ -52,7 +57,7 @@ fn shutdown_of(how: i32) -> Result<Shutdown, Errno> {
     }
 }
 
-/// A call's result as a number, or `-errno`.
+/// Returns a call's result as a number, or `-errno`.
 fn number(result: Result<u64, Errno>) -> CallResult {
     result.map_or_else(
         |error| -CallResult::from(error.number()),
@@ -60,13 +65,13 @@ fn number(result: Result<u64, Errno>) -> CallResult {
     )
 }
 
-/// A call's success as 0, or `-errno`.
+/// Returns 0 for success, or `-errno`.
 fn status(result: Result<(), Errno>) -> CallResult {
     number(result.map(|()| 0))
 }
 
-/// Defines functions of the table. All take the stack first. A `where` clause names for each pointer the
-/// function of [`arguments`] whose requirement is what [`Calls`] says about the pointer.
+/// Defines functions of the table. All take the stack first. The `where` clause names a function of
+/// [`arguments`] for each pointer. The contract of [`Calls`] must fulfil the requirement of this function.
 macro_rules! calls {
     ($(fn $name:ident($stack:ident $(, $arg:ident: $type:ty)*) $(-> $result:ty)?
         $(where $($value:ident: $function:ident($($part:ident),+)),+)? $state:block)*) => {$(

@@ -18,7 +18,7 @@ pub(crate) struct KernelDevice {
 }
 
 impl KernelDevice {
-    /// The device, if the machine has one.
+    /// Returns the device, if the machine has one.
     pub(crate) fn new(services: &'static Services) -> Option<Self> {
         let mut device = DeviceInfo::default();
         // SAFETY: the pointer is to a local variable, which is valid for the write of the description.
@@ -46,7 +46,7 @@ impl<F, R> Callback<F, R> {
         Self { action: Some(action), result: None }
     }
 
-    /// The context pointer that the kernel passes to [`take`] or [`fill`].
+    /// Returns the context pointer that the kernel passes to [`take`] or [`fill`].
     fn context(&mut self) -> *mut c_void {
         (&raw mut *self).cast()
     }
@@ -106,12 +106,14 @@ impl NetDevice for KernelDevice {
     }
 
     fn can_transmit(&mut self, size: usize) -> bool {
-        // SAFETY: the function takes any size; the kernel has a device, else there were no `KernelDevice`.
+        // SAFETY: the function takes any size. The kernel has a device: otherwise there would be no
+        // `KernelDevice`.
         unsafe { (self.services.can_transmit)(size) }
     }
 
     fn is_sending(&mut self) -> bool {
-        // SAFETY: the function takes nothing; the kernel has a device, else there were no `KernelDevice`.
+        // SAFETY: the function takes nothing. The kernel has a device: otherwise there would be no
+        // `KernelDevice`.
         unsafe { (self.services.is_sending)() }
     }
 

@@ -1,4 +1,4 @@
-//! The entry point, by which the kernel creates the stack.
+//! Entry point: the kernel calls it to create the stack.
 #![expect(unsafe_code, reason = "the kernel passes raw pointers, and finds the function by its symbol")]
 
 use alloc::boxed::Box;
@@ -20,19 +20,19 @@ const _: Start = hermit_net_start;
 ///
 /// # Safety
 ///
-/// Both pointers are null, or valid for reads for ever of values that do not change.
+/// Each pointer is null, or valid forever for reads of a value that does not change.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hermit_net_start(
     services: *const Services,
     settings: *const StackConfig,
 ) -> *const StackInstance {
-    // SAFETY: each pointer is null, or valid for ever, by the contract of this function.
+    // SAFETY: each pointer is null, or valid forever, by the contract of this function.
     let (Some(services), Some(settings)) = (unsafe { services.as_ref() }, unsafe { settings.as_ref() })
     else {
         return ptr::null();
     };
     // SAFETY: the contract of `StackConfig`: pointer and length are those of a slice that is valid and
-    // unchanged for ever.
+    // unchanged forever.
     let line = unsafe { slice::from_raw_parts(settings.command_line, settings.command_line_size) };
     let (options, kernel) = (NetworkOptions::parse(line), Kernel(services));
     for word in &options.malformed {

@@ -1,4 +1,4 @@
-//! Requests to end by the kernel's descriptor for them.
+//! Requests to end on Hermit: the kernel has a descriptor that reports them.
 #![expect(unsafe_code, reason = "the kernel's functions are foreign")]
 
 use std::io;
@@ -20,11 +20,11 @@ pub(super) fn descriptor() -> io::Result<BorrowedFd<'static>> {
     }
     // SAFETY: the kernel has just opened the descriptor, and nothing else owns it.
     let opened = unsafe { OwnedFd::from_raw_fd(number) };
-    // Another thread may have opened one meanwhile: that is kept, and this one closed.
+    // Another thread may have opened one in the meantime. That one is kept, and this one is closed.
     Ok(DESCRIPTOR.get_or_init(|| opened).as_fd())
 }
 
-/// Polls for at most `timeout` milliseconds, without limit if it is negative; returns whether the program is
+/// Polls for at most `timeout` milliseconds, without limit if it is negative; returns true if the program is
 /// requested to end.
 fn poll(timeout: i32) -> io::Result<bool> {
     let mut entry = pollfd { fd: descriptor()?.as_raw_fd(), events: POLLIN, revents: 0 };

@@ -1,4 +1,4 @@
-//! Requests to end by Linux's signals: a thread receives them.
+//! Requests to end on Unix: a thread receives the signals.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// What the thread and the functions share.
+/// State shared by the thread and the functions.
 struct State {
     is_requested: AtomicBool,
     /// Held while the state changes.
@@ -44,11 +44,11 @@ fn state() -> io::Result<&'static State> {
     Ok(state)
 }
 
-/// Reports the first signal; the second one ends the program as if it had no handler.
+/// Reports the first signal. The second one ends the program as if it had no handler.
 fn receive(mut signals: Signals, state: &State, mut writable: &UnixStream) {
     for signal in signals.forever() {
         if state.is_requested.load(Ordering::Acquire) {
-            // Fails for signals without a default action, which these have.
+            // Fails only for signals without a default action. These have one.
             let _: io::Result<()> = emulate_default_handler(signal);
         }
         let guard = state.lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! Images that are valid but for some fields of their ELF structures, so that nearly every input passes the
-//! first checks.
+//! Images that are valid except for some fields of their ELF structures, so that nearly every input passes
+//! the first checks.
 
 use hermit_interface::image::sample::Sample;
 
@@ -23,7 +23,7 @@ const STRUCTURES: [(usize, usize, &[usize]); 8] = [
     (0x400, 1, &[4, 4, 4, 8, 4]),
     // Relocations.
     (0x800, 6, &[8, 4, 4, 8]),
-    // The dynamic section, but for what names the packed relocations.
+    // The dynamic section, without the entries for packed relocations.
     (0x2000, 4, &[8, 8]),
     // Section headers.
     (0x3840, 3, &[4, 4, 8, 8, 8, 8, 4, 4, 8, 8]),

@@ -65,7 +65,7 @@ pub fn replay(target: Target) -> io::Result<()> {
 /// The image is loaded outside free memory, or not at the address in the boot information.
 pub fn image(data: &[u8]) {
     let Ok(image) = image::check(data) else { return };
-    // What bounds the passes over the file.
+    // The number of segments bounds the passes over the file.
     assert!(image.segments().count() <= usize::from(image::MAX_PROGRAM_HEADERS), "too many segments");
     // Validates the symbol table, if there is one.
     let _: Option<image::SymbolTable<'_>> = image.symbols();
@@ -85,7 +85,8 @@ pub fn image(data: &[u8]) {
     assert!(handed_over.is_ok_and(|address| address != 0) || free.total() < before / 2);
 }
 
-/// As [`image`], for an image that is valid but for the fields of its ELF structures that `data` changes.
+/// Like [`image`], for an image that is valid except for the fields of its ELF structures that `data`
+/// changes.
 ///
 /// # Panics
 ///

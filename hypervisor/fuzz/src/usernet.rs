@@ -53,7 +53,7 @@ const MAX_QUEUED: usize = 256;
 const MAX_EXPIRIES: usize = 60;
 const LONG: u64 = 30_000_000_000;
 
-/// User-mode network: `data` is its configuration, and what guest, peers and host do.
+/// User-mode network: `data` encodes its configuration, and the actions of guest, peers and host.
 ///
 /// # Panics
 ///
@@ -183,7 +183,7 @@ impl World {
         assert!(self.network.deadline().is_none_or(|at| at > self.host.now), "a timer does not stop");
     }
 
-    /// Checks what the network holds.
+    /// Checks the limits of the network's resources.
     fn check(&mut self) {
         let usage = self.network.usage();
         let (streams, datagrams) = self.host.open_sockets();

@@ -19,7 +19,7 @@ pub const SECTOR_SIZE: u64 = 512;
 pub struct DiskConfig {
     /// Raw disk image, or a block device.
     pub file: PathBuf,
-    /// Whether the guest cannot write to it.
+    /// True if the guest cannot write to it.
     pub read_only: bool,
     /// Limits of bytes and requests per second.
     pub limits: RateLimits,

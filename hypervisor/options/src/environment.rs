@@ -1,4 +1,9 @@
-//! Environment variables: the values of `--env` and `--env-file`.
+//! Environment variables of the guest's program: the values of `--env` and `--env-file`.
+//!
+//! The program gets only the variables that are given here, none of uhyve's own. `--env-file` reads a file in
+//! the format of `docker run`, with one variable a line. If a name occurs more than once, the last value
+//! counts; options come after files, so an option replaces a variable of a file. A key without a value takes
+//! the value of uhyve's own environment, and is left out if uhyve has no such variable.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,8 +15,8 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
 
 use crate::open::{Kind, Opener};
 
-/// Maximum size in bytes of a file with variables, as of all arguments and variables of a program on Linux
-/// (execve(2)).
+/// Maximum size in bytes of a file with variables: Linux's default limit for all arguments and variables of a
+/// program (execve(2)).
 const MAX_FILE_SIZE: u64 = 2 << 20;
 
 /// Why a file with variables cannot be used.
@@ -32,7 +37,7 @@ pub enum EnvironmentError {
         file: PathBuf,
         /// Number of the line, from 1 on.
         line: usize,
-        /// What is wrong, without the line's text, which may be secret.
+        /// Error in the line. It does not quote the line, which may be secret.
         reason: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! The network configuration of the host: what `ip address` and resolv.conf(5) say.
+//! Network configuration of the host: its addresses and DNS servers (resolv.conf(5)).
 
 use std::fs;
 use std::io;

@@ -27,7 +27,7 @@ pub struct MachineOptions {
     /// An environment variable of the program; KEY alone takes the host's value; may be given several times
     #[arg(short, long, value_name = "KEY[=VALUE]")]
     pub env: Vec<EnvOption>,
-    /// A file with an environment variable per line, as of `docker run`; `--env` takes precedence
+    /// A file with an environment variable per line, as for `docker run`; `--env` takes precedence
     #[arg(long, value_name = "FILE")]
     pub env_file: Vec<PathBuf>,
     /// A file that the guest sees as a disk, /dev/vda for the first one; with :ro it cannot be written; bps=
@@ -37,7 +37,7 @@ pub struct MachineOptions {
     /// A folder of the host that the guest sees at this path, such as ./site:/srv; with :ro it cannot be
     /// changed; cache= says how long the guest may rely on what it knows of names and attributes: auto, a
     /// second; always, for folders that nothing else changes; never; bps= and iops= limit bytes and requests
-    /// per second, as of a disk; may be given several times
+    /// per second, as for a disk; may be given several times
     #[arg(long, value_name = "HOST:GUEST[:ro][,cache=POLICY][,bps=RATE][,iops=RATE]")]
     pub mount: Vec<MountConfig>,
     /// The directory of the guest in which the program starts; / by default
@@ -64,7 +64,7 @@ pub struct MachineOptions {
     /// Print statistics at the end: run time, exits, memory
     #[arg(long)]
     pub stats: bool,
-    /// Print what is done, and why
+    /// Print each step, and why
     #[arg(short, long)]
     pub verbose: bool,
     /// Print only errors, beside the output of the program
@@ -102,7 +102,7 @@ impl MachineOptions {
         self.grace.unwrap_or(DEFAULT_GRACE)
     }
 
-    /// What opens the files of these options.
+    /// Returns the opener for the files of these options.
     #[must_use]
     pub fn opener(&self) -> Opener {
         Opener::new(&self.mount)

@@ -1,4 +1,9 @@
 //! Mounted folders: the value of `--mount`.
+//!
+//! `HOST:GUEST` makes a folder of the host visible at a path of the guest, by a virtio-fs device. The guest
+//! finds the device by its tag: `fs0` for the first mount, `fs1` for the second one. A value is parsed from
+//! its end, so a path of the host may contain colons and commas. The order of mounts matters: a mount may lie
+//! inside of an earlier one, but must not hide it.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,9 +24,9 @@ pub struct MountConfig {
     pub host: PathBuf,
     /// Absolute path in the guest, other than the root.
     pub guest: String,
-    /// Whether the guest cannot change anything in it.
+    /// True if the guest cannot change the folder or its contents.
     pub read_only: bool,
-    /// How long the guest may use what it knows of names and attributes.
+    /// Time for which the guest may cache names and attributes.
     pub cache: CachePolicy,
     /// Limits of bytes and requests per second.
     pub limits: RateLimits,
@@ -33,15 +38,15 @@ pub fn tag(number: usize) -> String {
     format!("fs{number}")
 }
 
-/// For how long the guest may use names and attributes without asking the host again.
+/// Time for which the guest may cache names and attributes without asking the host again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// A second: changes by the host are seen that late.
+    /// A second: the guest sees changes by the host after that time.
     #[default]
     Auto,
-    /// As long as it likes, also that a name does not exist: for folders that nothing else changes.
+    /// Without limit, and also that a name does not exist: for folders that nothing else changes.
     Always,
-    /// Not at all: changes by the host are seen at once.
+    /// No time: the guest sees changes by the host at once.
     Never,
 }
 

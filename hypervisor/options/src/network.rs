@@ -1,4 +1,11 @@
 //! Configuration of the network device: the value of `--net`.
+//!
+//! The value names a backend, and after it options, separated by commas: `user,mtu=1500,hostname=web`. The
+//! backend `user` is uhyve's own network by sockets, `tap=NAME` is an interface of the host, and `none` gives
+//! the guest no network device. Some options configure the device (`mac`, `mtu`, limits of rates). Others
+//! configure the guest's network stack (`ip`, `gateway`, `dns`, `congestion`). The rest, `allow`, `deny`,
+//! `egress` and `host-loopback`, decides to which addresses the guest may open connections. Options may come
+//! in any order, so checks of several options run after the last one.
 
 mod mac;
 
@@ -54,9 +61,9 @@ pub struct NetworkConfig {
     pub hostname: Option<String>,
     /// Congestion control of the guest's TCP.
     pub congestion: Option<CongestionControl>,
-    /// Whether the guest reaches the host's loopback, at the address of its gateway. Not with a tap.
+    /// True if the guest reaches the host's loopback at the address of its gateway. Not with a tap.
     pub host_loopback: bool,
-    /// Which hosts the guest may open connections to.
+    /// Addresses to which the guest may open connections.
     pub egress: EgressOptions,
     /// Limits of bytes and frames per second, for each direction.
     pub limits: RateLimits,
@@ -145,8 +152,8 @@ impl NetworkConfig {
         if has_v6 { MIN_MTU_V6 } else { MIN_MTU }
     }
 
-    /// Refuses ranges that are opened though all addresses are open. Possible only after all options are
-    /// applied.
+    /// Refuses rules that open addresses on a tap where all addresses are open already. Call it after all
+    /// options are applied.
     fn check_egress(&self) -> Result<(), String> {
         let is_tap = matches!(self.backend, BackendConfig::Tap(_));
         if is_tap && self.egress.opens_any() && !self.egress.closes_any() {
@@ -157,8 +164,7 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Checks the MTU against the guest's addresses and the backend. Possible only after all options are
-    /// applied.
+    /// Checks the MTU against the guest's addresses and the backend. Call it after all options are applied.
     fn check_mtu(&self) -> Result<(), String> {
         let Some(mtu) = self.mtu else { return Ok(()) };
         let (min, max) = (self.min_mtu(), self.backend.max_mtu());
@@ -223,7 +229,7 @@ fn address(text: &str) -> Result<IpAddr, String> {
 pub struct NetworkOption(pub Option<NetworkConfig>);
 
 impl NetworkOption {
-    /// The network by sockets, with its defaults: what `-p` implies.
+    /// The network by sockets, with its defaults. `-p` implies it.
     #[must_use]
     pub fn user() -> Self {
         Self(Some(NetworkConfig::new(BackendConfig::User(Vec::new()))))

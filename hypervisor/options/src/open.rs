@@ -1,13 +1,16 @@
-//! Opening of what a command line names by a path: images, disks, trees, environment files, folders, reports.
+//! Opens files that the command line names: images, disks, trees, environment files, folders, reports.
 //!
-//! The operator's paths may lead through folders that others can write: the folder of a machine whose jail
-//! has a user of its own, or a folder that a guest mounts. There a guest can replace a file by a symbolic
-//! link, or by a FIFO, while uhyve is started by root. So an [`Opener`] walks a path by one component after
-//! the other, each by the descriptor of the folder before it, and decides about each symbolic link: it is
-//! followed where only root and this user can have made it, as Linux does in sticky folders
-//! (`fs.protected_symlinks`), and refused elsewhere. What is found is opened only if it is of the [`Kind`]
-//! that was expected, by the descriptor that was examined: nothing can be put in its place between the two,
-//! and no open waits for the other end of a FIFO, or has an effect on a device.
+//! An operator's path may lead through a folder that others can write: the folder of a machine whose jail has
+//! a user of its own, or a folder that a guest mounts. There, a guest can replace a file by a symbolic link
+//! or a FIFO while uhyve is started by root. A plain open(2) would follow the link, or wait for the other end
+//! of the FIFO.
+//!
+//! So an [`Opener`] resolves a path itself, one component at a time, each relative to the descriptor of the
+//! folder before it. It follows a symbolic link only where no user but root and uhyve's own can have made it,
+//! as Linux does in sticky folders (`fs.protected_symlinks`). At the end of the path it gets an `O_PATH`
+//! descriptor of the inode, which has no effect on devices or FIFOs, and compares the inode's type with the
+//! expected [`Kind`]. Then it opens the same inode by that descriptor: no file can take its place between the
+//! check and the open.
 //!
 //! Below a folder that is read as a whole, no link is followed at all: [`beneath`].
 //!
@@ -30,18 +33,18 @@ use crate::mount::MountConfig;
 /// Maximum number of symbolic links that are followed in a path, as in Linux (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// Flags of a descriptor that only names an inode, be it a symbolic link.
+/// Flags of a descriptor that only names an inode, even if it is a symbolic link.
 const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Resolution of one name: below the directory, in its file system, and never by a link.
+/// Resolution of one name: below the directory, in its file system, and through no link.
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Opens a name in a directory, or makes it: in the directory's file system, and never by a link. What the
-/// flags open is not a terminal of this process, and closed when it executes a program; without `O_PATH`, the
-/// open does not wait for the other end of a FIFO.
+/// Opens or makes a file by its name in a directory: in the directory's file system, and through no link. The
+/// descriptor is closed when this process executes a program, and a terminal does not become its controlling
+/// terminal. Without `O_PATH`, the open does not wait for the other end of a FIFO.
 ///
 /// # Errors
 ///
@@ -51,7 +54,7 @@ pub fn beneath(directory: impl AsFd, name: &[u8], flags: OFlags, mode: Mode) -> 
     openat2(directory, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode, CONFINED)
 }
 
-/// Opens the inode that a descriptor (`O_PATH`) names, whatever has its name by now.
+/// Opens the inode that a descriptor (`O_PATH`) refers to, whatever file has its name by now.
 ///
 /// # Errors
 ///
@@ -61,7 +64,7 @@ pub fn reopen(inode: impl AsFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     open(descriptor, flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
 }
 
-/// What a path is expected to lead to.
+/// Expected type of the file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -125,7 +128,7 @@ fn identity(status: &Stat) -> Identity {
     (status.st_dev, status.st_ino)
 }
 
-/// Opens what the operator has named.
+/// Opens the files that the operator has named.
 #[derive(Clone, Debug, Default)]
 pub struct Opener {
     /// Folders that a guest can write.
@@ -170,27 +173,28 @@ impl Opener {
     ///
     /// # Errors
     ///
-    /// As of [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn open(&self, path: &Path, kind: Kind, flags: OFlags) -> io::Result<File> {
         let inode = self.find(path, kind)?;
-        // A file with a lease is not waited for. For block devices the flag has other meanings.
+        // `O_NONBLOCK`: the open does not wait until a lease on the file is broken. For block devices the
+        // flag has other meanings.
         let is_file = FileType::from_raw_mode(fstat(&inode)?.st_mode) == FileType::RegularFile;
         let flags = if is_file { flags | OFlags::NONBLOCK } else { flags };
         Ok(reopen(inode, flags)?.into())
     }
 
-    /// Finds what a path leads to: a descriptor (`O_PATH`).
+    /// Finds the inode at a path, and returns a descriptor (`O_PATH`).
     ///
     /// # Errors
     ///
-    /// As of [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn find(&self, path: &Path, kind: Kind) -> io::Result<OwnedFd> {
         let inode = self.place(path)?.inode.ok_or(Errno::NOENT)?;
         require(&inode, kind)?;
         Ok(inode)
     }
 
-    /// Finds the folder in which a path ends, for a file that is made there.
+    /// Finds the folder in which a path ends, to make a file there.
     ///
     /// # Errors
     ///
@@ -220,7 +224,7 @@ impl Opener {
     }
 }
 
-/// A path that is being walked.
+/// State of a path resolution.
 struct Walk<'a> {
     opener: &'a Opener,
     folder: OwnedFd,
@@ -246,10 +250,11 @@ impl<'a> Walk<'a> {
         Ok(Self { opener, folder, path, rest, is_guest_writable, links: 0 })
     }
 
-    /// Goes on in a folder.
+    /// Continues in a folder.
     fn enter(&mut self, folder: OwnedFd, name: &OsStr) -> io::Result<()> {
         self.path.push(name);
         if !self.opener.guest_writable.is_empty() {
+            // Only `..` can lead out of a mount. All other names lead to a folder below.
             self.is_guest_writable = if name == ".." {
                 self.opener.is_below_mount(&folder)?
             } else {
@@ -260,7 +265,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes on where a link leads, if it may be followed.
+    /// Continues at the target of a link, if the link may be followed.
     fn follow(&mut self, link: &OwnedFd, name: &OsStr) -> io::Result<()> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -279,6 +284,7 @@ impl<'a> Walk<'a> {
             let root = Self::begin(self.opener, Path::new("/"))?;
             *self = Self { rest: mem::take(&mut self.rest), links: self.links, ..root };
         }
+        // The rest of the path is relative to the target, so the target's names come first.
         names(&target).into_iter().rev().for_each(|name| self.rest.push_front(name));
         Ok(())
     }
@@ -298,6 +304,7 @@ impl Opener {
         let mut above = openat(folder, "..", NAME_ONLY, Mode::empty())?;
         while !self.is_mount(&status) {
             let next = fstat(&above)?;
+            // At the root, `..` is the root itself.
             if identity(&next) == identity(&status) {
                 return Ok(false);
             }
@@ -308,7 +315,7 @@ impl Opener {
     }
 }
 
-/// Names in a path, without those that change nothing.
+/// Names in a path, without `/` and `.`.
 fn names(path: &Path) -> VecDeque<OsString> {
     let name = |component: Component<'_>| match component {
         Component::Normal(_) | Component::ParentDir => Some(component.as_os_str().to_owned()),

@@ -1,4 +1,9 @@
 //! Sockets at the forwarded ports of the host.
+//!
+//! `-p HOST:GUEST` forwards the clients of a port of the host to a port of the guest. The ports are bound
+//! before uhyve is confined: a TCP port becomes a listener, a UDP port becomes one socket for all clients.
+//! Without an address, a port is bound to all addresses of the host. One IPv6 socket covers both IP versions;
+//! on a host without IPv6, an IPv4 socket is used instead.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -48,7 +53,7 @@ pub struct BoundPorts {
     pub chosen: Vec<PortForward>,
 }
 
-/// Binds all ports. Of port 0, the host chooses a free one.
+/// Binds all ports. For port 0, the host chooses a free port.
 ///
 /// # Errors
 ///
@@ -166,7 +171,7 @@ fn bind_forward(forward: &PortForward) -> Result<Socket, PortError> {
     })
 }
 
-/// Whether an IPv6 socket cannot be bound because the host has no IPv6.
+/// Returns true if an IPv6 socket cannot be bound because the host has no IPv6.
 fn lacks_ipv6(error: &io::Error) -> bool {
     let errors = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| errors.contains(&number))

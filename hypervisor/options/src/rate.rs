@@ -23,7 +23,7 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Whether there is no limit.
+    /// Returns true if there is no limit.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()

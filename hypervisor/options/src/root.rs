@@ -14,7 +14,7 @@ use crate::open::{Kind, Opener};
 pub struct RootTree {
     /// The archive, whose headers have been checked.
     pub archive: Vec<u8>,
-    /// What of a folder is left out, because a guest cannot have it: sockets, devices, FIFOs.
+    /// Paths of sockets, devices and FIFOs, which are left out because a guest cannot have them.
     pub left_out: Vec<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ pub enum RootError {
     Archive {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the archive.
         error: TarError,
     },
     /// The tree is larger than the memory.
@@ -88,7 +88,7 @@ impl RootTree {
         Ok(tree)
     }
 
-    /// Checks what [`Self::load`] would read, without packing a folder.
+    /// Makes the checks of [`Self::load`], without packing a folder.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl RootTree {
         }
     }
 
-    /// Messages about what is left out.
+    /// Messages about the files that are left out.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let note = |path: &PathBuf| {
             format!("note: --root leaves {} out: it is neither file nor folder nor link", path.display())

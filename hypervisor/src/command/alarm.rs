@@ -61,8 +61,8 @@ impl Alarm {
     }
 }
 
-/// Has the handler end the process itself, now that the report is in place; ends it if the limit was reached
-/// before.
+/// Makes the handler end the process by itself from now on, because the report is in place. If the limit was
+/// reached before, ends the process now.
 pub(crate) fn arm() {
     if STATE.swap(ARMED, Ordering::SeqCst) == EXPIRED {
         end();

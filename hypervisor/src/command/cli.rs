@@ -1,4 +1,8 @@
-//! The command line.
+//! The command line of `uhyve`, parsed by clap.
+//!
+//! The doc comments of the fields are the text of `--help`, so they address the user. [`Arguments::config`]
+//! checks combinations of options that clap cannot express, and converts the arguments into the configuration
+//! of a VM.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,8 +40,8 @@ pub struct Arguments {
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<OsString>,
-    /// What executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at native
-    /// speed
+    /// Engine that executes the CPUs: KVM, or a sandboxed process; auto takes KVM if it executes code at
+    /// native speed
     #[arg(long, alias = "platform", value_enum, default_value_t)]
     engine: EngineKind,
     /// How the guest's output is written: raw; escaped shows control characters, other than of colours, as ^[
@@ -98,7 +102,7 @@ pub struct Arguments {
     pub(crate) check: bool,
 }
 
-/// What uhyve does instead of running a program.
+/// Command other than running a program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Be the network of a guest that QEMU runs, until QEMU closes the socket. Standard output is closed when

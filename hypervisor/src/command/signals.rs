@@ -1,4 +1,9 @@
 //! Events of the main thread: shutdown of the VM, SIGINT, SIGTERM and SIGHUP, and time limits.
+//!
+//! The main thread waits for all of them by epoll(7). A signal handler may only make async-signal-safe calls,
+//! so each signal has a socket pair: its handler writes a byte, and epoll reports the other end as readable
+//! (the self-pipe trick). While the main thread does not wait, for example while it loads an image, the
+//! handler exits the process at once instead.
 
 use std::fs;
 use std::io::{self, Read};
@@ -22,9 +27,9 @@ use crate::vcpu::manager::ignore_signal;
 /// Signals that request the end of the guest.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals whose disposition is not inherited, but an empty handler: if SIGCHLD were ignored, the kernel
-/// would reap the guest's process; without a handler for SIGXFSZ a write beyond the file size limit would
-/// kill this process, and not return an error.
+/// Signals that get an empty handler, because their disposition is inherited from the parent. If SIGCHLD were
+/// ignored, the kernel would reap the guest's process before uhyve reads its status. Without a handler for
+/// SIGXFSZ, a write beyond the file size limit would kill this process, instead of returning an error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
 /// epoll data of the VM's shutdown event.
@@ -41,9 +46,9 @@ pub enum MainEvent {
     Timeout,
 }
 
-/// Unblocks all signals. The mask is inherited, and parents that read signals by signalfd(2) block them: this
-/// process would not notice requests to end, and could interrupt no vCPU. Call it before threads are started,
-/// which inherit it.
+/// Unblocks all signals. The signal mask is inherited, and a parent that reads signals by signalfd(2) blocks
+/// them. With such a mask this process would not notice requests to end, and could not interrupt a vCPU. Call
+/// this function before any thread is started, because threads inherit the mask, too.
 ///
 /// # Errors
 ///
@@ -58,7 +63,7 @@ pub struct Signals {
     epoll: Epoll,
     /// Signals with their pipes, to which the handlers write.
     pipes: Vec<(i32, UnixStream)>,
-    /// No thread is in [`Self::wait`]: a signal exits the process at once.
+    /// True while no thread is in [`Self::wait`]: then a signal exits the process at once.
     exits_at_once: Arc<AtomicBool>,
 }
 
@@ -79,6 +84,7 @@ impl Signals {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             let code = u8::try_from(signal).map_or(u8::MAX, |number| SIGNAL_BASE.saturating_add(number));
+            // Registered before the pipe: handlers run in this order, and the process must exit first.
             exit_on(signal, code, Arc::clone(&signals.exits_at_once))?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), signals.pipes.len() as u64)?;
@@ -146,7 +152,7 @@ impl Signals {
     }
 }
 
-/// Whether this process ignores the signal (proc(5), `SigIgn`); false if that is unknown.
+/// Returns true if this process ignores the signal (proc(5), `SigIgn`); false if that is unknown.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -31,8 +31,8 @@ impl FromStr for Jail {
     }
 }
 
-/// Parses an ID. That of root would keep what a jail is to take away, and -1 (2^32 - 1) changes nothing
-/// (setresuid(2)).
+/// Parses an ID. Root's ID is refused, because a jail must take away root's privileges. -1 (2^32 - 1) is
+/// refused, because it changes nothing (setresuid(2)).
 fn id(kind: &str, text: &str) -> Result<u32, String> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let id = text.parse().ok().filter(|_| is_number).filter(|id| *id != u32::MAX);

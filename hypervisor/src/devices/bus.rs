@@ -38,7 +38,7 @@ struct MappedDevice {
     device: Arc<dyn BusDevice>,
 }
 
-/// Devices by address. Accesses outside all ranges read as all ones and drop what is written, as on PCI.
+/// Devices by address. Outside all ranges, a read returns all ones and a write is dropped, as on PCI.
 #[derive(Debug, Default)]
 pub struct Bus {
     devices: BTreeMap<u64, MappedDevice>,
@@ -61,6 +61,8 @@ impl Bus {
     pub fn insert(&mut self, range: Region, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         let last = range.size.checked_sub(1).and_then(|rest| range.start.checked_add(rest));
         let last = last.ok_or(BusError::Range)?;
+        // Only the device with the highest start up to `last` can overlap: the ranges before it do not
+        // overlap each other.
         let before = self.devices.range(..=last).next_back();
         if before.is_some_and(|(&start, entry)| range.start < start.saturating_add(entry.size)) {
             return Err(BusError::Overlap);
@@ -104,6 +106,7 @@ impl Bus {
 
     /// The device whose range contains the whole access, and the offset in its range.
     fn find(&self, address: u64, length: usize) -> Option<(&dyn BusDevice, u64)> {
+        // The last device that starts at or before the address is the only candidate.
         let (start, entry) = self.devices.range(..=address).next_back()?;
         let offset = address - start;
         let end = offset.checked_add(u64::try_from(length).ok()?)?;
@@ -159,7 +162,7 @@ mod tests {
     fn unclaimed_accesses_read_as_ones_and_are_counted() {
         let (mut bus, device) = (Bus::new(), Arc::new(MockDevice::default()));
         bus.insert(range(0x1000, 0x100), device.clone()).unwrap();
-        // Below, across the start, across the end, behind, at the end of the address space.
+        // Below, across the start, across the end, above, and at the end of the address space.
         for address in [0, 0xfff, 0x10ff, 0x1100, u64::MAX] {
             assert_eq!(read(&bus, address, 2), [0xff; 2]);
             bus.write(address, &[1, 2]);

@@ -1,6 +1,9 @@
-//! The host's clock for the guest ([`hermit_interface::machine::CLOCK`]): its wall clock, which the guest
-//! follows, and the frequency of the time-stamp counter, which the longer it is measured the better it is
-//! known.
+//! The host's clock for the guest ([`hermit_interface::machine::CLOCK`]): the host's wall clock, and the
+//! frequency of the time-stamp counter.
+//!
+//! The frequency is measured by two samples of the counter and of the host's clock. The longer the time
+//! between them, the more precise is the result. So the boot information has a first value, and the guest
+//! reads this register later to correct it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +16,11 @@ use super::bus::BusDevice;
 use crate::devices::tsc::{self, TscSample};
 use crate::image::boot;
 
-/// Value of a register that has none.
+/// Value of a register that has no value.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Maximum time that the host can be suspended without a new start of the measurement: the error of the
-/// comparison.
+/// Tolerance in the comparison of the time for which the host was suspended. A larger difference restarts the
+/// measurement.
 const SUSPEND_TOLERANCE: Duration = Duration::from_millis(1);
 
 /// The host's clock.
@@ -43,7 +46,8 @@ impl Anchor {
     }
 
     /// Frequency of the counter in Hz from this moment to another one; `None` if the host was suspended
-    /// meanwhile: the counter may have stopped, or gone on when `CLOCK_MONOTONIC` stopped.
+    /// meanwhile. During a suspension, the counter may have stopped, or may have counted while
+    /// `CLOCK_MONOTONIC` stood still.
     fn frequency(self, end: Self) -> Option<u64> {
         let is_suspended = end.suspended.abs_diff(self.suspended) > SUSPEND_TOLERANCE;
         let frequency = tsc::frequency_hz(self.sample, end.sample);
@@ -92,7 +96,7 @@ impl BusDevice for HostClock {
         };
         match <&mut [u8; 8]>::try_from(&mut *data) {
             Ok(data) => *data = value.unwrap_or(UNKNOWN).to_le_bytes(),
-            // A part of a register belongs to no reading.
+            // Registers are read as a whole only.
             Err(_) => data.fill(0xff),
         }
     }

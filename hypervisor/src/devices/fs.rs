@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `message` | requests and replies in descriptor chains, names checked |
 //! | `server` | the meaning of the requests |
-//! | `slots` | tables of what the guest names by numbers |
+//! | `slots` | tables of nodes and handles, which the guest names by numbers |
 //! | `folder` | calls on files of the host, confined to the folder |
 //! | `vectored` | reads and writes between files and guest memory |
 //!

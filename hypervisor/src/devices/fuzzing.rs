@@ -1,4 +1,9 @@
-//! Fuzz targets of the devices: each derives a guest from arbitrary bytes. Deterministic, without threads.
+//! Fuzz targets of the devices: each derives the behaviour of a guest from arbitrary bytes.
+//!
+//! A target creates a device with its registers and a small guest memory, and uses no threads, so the same
+//! bytes always have the same effect. For most targets the bytes are the contents of guest memory: the
+//! available ring, the descriptor table and the buffers. For [`registers`] they are a sequence of register
+//! accesses and writes to memory. After each step the target asserts the invariants of the device's status.
 
 mod egress;
 mod files;
@@ -143,7 +148,7 @@ fn set_up(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMm
     Some((registers, memory))
 }
 
-/// Initialises a device with `data` in guest memory, and processes its queues, all of which have the same
+/// Initialises a device with `data` in guest memory, and processes its queues. All queues have the same
 /// rings.
 fn process_queues(device: Box<dyn VirtioDevice>, data: &[u8]) {
     let Some((mut registers, memory)) = set_up(device) else { return };

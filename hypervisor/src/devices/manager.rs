@@ -1,4 +1,10 @@
 //! Device manager: creates the devices of a VM, and assigns their registers and interrupt lines.
+//!
+//! Devices are created in a fixed order. The number of a device in this order is its interrupt line, and
+//! determines the address of its registers. The boot information passes both to the kernel. The manager also
+//! decides by which thread each virtqueue is served. Devices that never block share one thread. A device
+//! whose host side may block, such as a disk, has a thread of its own, so it delays no other device; and each
+//! thread has a role, by which the sandbox chooses its system-call filter.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -29,7 +35,7 @@ use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
 use crate::sandbox::{Folder, Role};
 
-/// Descriptors that are left for what is not a mount.
+/// Number of descriptors that are reserved for everything except mounts.
 const RESERVED_DESCRIPTORS: usize = 512;
 
 /// Bounds of the number of descriptors of a mount.
@@ -108,8 +114,8 @@ impl Serving {
 pub struct DeviceManager {
     /// Device registers by guest physical address.
     pub bus: Bus,
-    /// Threads that serve the devices. Whatever may block has a thread of its own: each disk, each mount,
-    /// each output stream, and the network.
+    /// Threads that serve the devices. A device that may block has a thread of its own: each disk, each
+    /// mount, each output stream, and the network.
     pub workers: Vec<WorkerConfig>,
     /// File descriptor of the network device's tap, if it has one.
     pub tap: Option<RawFd>,
@@ -146,7 +152,7 @@ impl DeviceManager {
             let serving = Serving::Own(Role::Disk, format!("disk {number}"));
             devices.push((serving, Box::new(open(opener, disk)?)));
         }
-        // Optional devices come last, so that the lines of the others do not depend on them.
+        // Optional devices come last, so that the interrupt lines of the others do not depend on them.
         let connection = config.network.as_ref();
         let connection =
             connection.map(|it| network::create_device(it, &config.passed_sockets)).transpose()?;
@@ -189,8 +195,8 @@ impl DeviceManager {
 }
 
 /// Number of descriptors that each of `mounts` may keep open. The limit of this process is raised as far as
-/// it can be; a part of it is left for everything else, which needs some hundred at most: the guest cannot
-/// make uhyve run out of them.
+/// possible. A part of it is reserved for everything else, which takes a few hundred at most. So the guest
+/// cannot exhaust uhyve's descriptors.
 fn mount_descriptors(mounts: usize) -> usize {
     if mounts == 0 {
         return 0;
@@ -200,7 +206,8 @@ fn mount_descriptors(mounts: usize) -> usize {
     (current.saturating_sub(RESERVED_DESCRIPTORS) / mounts).clamp(MIN_DESCRIPTORS, MAX_DESCRIPTORS)
 }
 
-/// Text ports beside the consoles: the first device, and the one of standard error if that has one.
+/// Text ports of the consoles: one for the first console, and one for that of standard error, if there is
+/// one.
 fn text_ports(
     transports: &[(Serving, Arc<MmioTransport>)],
     output: Output,
@@ -262,7 +269,7 @@ fn open(opener: &Opener, disk: &DiskConfig) -> Result<Block, DeviceManagerError>
     Ok(Block::new(file, disk.read_only).map_err(failed)?.with_limiter(limiter))
 }
 
-/// A disk that the host cannot lock is used nevertheless: some file systems have no locks.
+/// Accepts a disk that the host cannot lock, because some file systems have no locks.
 fn check_lock(result: Result<(), LockError>, file: &Path) -> Result<(), DeviceManagerError> {
     match result {
         Ok(()) => Ok(()),

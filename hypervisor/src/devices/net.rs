@@ -1,5 +1,10 @@
 //! The network device (virtio 1.2 §5.1), with one pair of queues.
 //!
+//! The device moves Ethernet frames between its virtqueues and a backend, which is a tap or the user-mode
+//! network. It checks each header, and leaves checksums and segmentation to the guest and the host if both
+//! have negotiated that. If the backend is disconnected, the link goes down: the guest is notified, and
+//! frames that it sends are dropped.
+//!
 //! | module | |
 //! | --- | --- |
 //! | `config` | queues, features, configuration space |
@@ -7,7 +12,7 @@
 //! | `tx` | `transmitq1` |
 //! | [`header`] | the header of each frame (vnet header): checksum offload and segmentation offload |
 //! | [`backend`] | the host's side: a tap, or sockets |
-//! | [`egress`] | which hosts the guest may open connections to |
+//! | [`egress`] | filter by the hosts to which the guest may open connections |
 
 pub mod backend;
 mod config;
@@ -39,8 +44,8 @@ use super::virtio::{DeviceError, HostEvent, Interest, QueueProgress, VirtioDevic
 pub struct Net {
     config: NetConfig,
     backend: Box<dyn Backend>,
-    /// Offloads that the backend still has to be set to. They are set by the network thread before it moves
-    /// the next frame: the vCPU thread that writes `DRIVER_OK` is not permitted to make the system call.
+    /// Offloads that must still be set at the backend. The network thread sets them before it moves the next
+    /// frame, because the vCPU thread that writes `DRIVER_OK` is not permitted to make that system call.
     pending_offloads: Option<Offloads>,
     is_link_up: bool,
     has_config_changed: bool,
@@ -162,8 +167,8 @@ impl VirtioDevice for Net {
             TRANSMITQ => HostEvent { fd: self.backend.output(), interest: Interest::Writable },
             _ => return None,
         };
-        // The limit has admitted a frame whose rest is not written yet: its receiver does not wait for the
-        // next one.
+        // The limiter has admitted a frame whose rest is not written yet. The receiver gets the rest before
+        // the limiter is asked about the next frame.
         let is_admitted = index == TRANSMITQ && self.transmitter.is_congested;
         let timer = self.limiters.get(index).filter(|_| !is_admitted).and_then(RateLimiter::timer);
         self.is_link_up.then_some(timer.unwrap_or(event))

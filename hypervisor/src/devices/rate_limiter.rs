@@ -1,4 +1,9 @@
 //! Limits of bytes and operations per second, by token buckets.
+//!
+//! A token bucket fills at the rate of its limit, up to the burst, and each operation takes tokens out. A
+//! device asks [`RateLimiter::admits`] before each operation, and reports its size to [`RateLimiter::charge`]
+//! afterwards. If the next operation is not admitted, the device leaves the queue, and its thread sleeps
+//! until [`RateLimiter::timer`] expires.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,14 +16,15 @@ use rustix::time::{
 
 use super::virtio::{HostEvent, Interest};
 
-/// Parts of a token.
+/// Units of the balance in one token.
 const NANO: i128 = 1_000_000_000;
 
 /// Token bucket. It is full at first, and takes in tokens at a constant rate up to its capacity, the burst.
 ///
-/// An operation is admitted while the bucket has at least one token, and takes its tokens afterwards, more
-/// than the bucket has if need be: then the next one waits until the debt is repaid. So operations of any
-/// size pass, and within any time `t` they take at most `burst + rate * t` tokens, beside the last one.
+/// An operation is admitted while the bucket has at least one token. Its size is only known afterwards, so it
+/// may take more tokens than there are: then the next operation waits until the debt is repaid. So an
+/// operation of any size passes, and within any time `t` all operations except the last one take at most
+/// `burst + rate * t` tokens.
 #[derive(Debug)]
 struct TokenBucket {
     rate: Rate,
@@ -68,7 +74,7 @@ struct Limits {
     clock: Clock,
     /// Timer that expires when an operation is admitted again (timerfd_create(2)).
     timer: OwnedFd,
-    /// Whether the last operation was not admitted.
+    /// True if the last operation was not admitted.
     is_waiting: bool,
 }
 
@@ -104,7 +110,7 @@ impl RateLimiter {
         Ok(Self(Some(Box::new(Limits { bytes, operations, clock, timer, is_waiting: false }))))
     }
 
-    /// Whether the next operation is admitted. If not, [`Self::timer`] expires when it is.
+    /// Returns true if the next operation is admitted. Otherwise [`Self::timer`] expires when it will be.
     pub fn admits(&mut self) -> bool {
         self.0.as_mut().is_none_or(|limits| limits.admits())
     }
@@ -116,15 +122,14 @@ impl RateLimiter {
         limits.operations.iter_mut().for_each(|bucket| bucket.take(1));
     }
 
-    /// Event upon which an operation is admitted, after one that was not; `None` if the last one was
-    /// admitted.
+    /// Event after which an operation is admitted, if the last one was not; `None` otherwise.
     #[must_use]
     pub fn timer(&self) -> Option<HostEvent> {
         let limits = self.0.as_ref().filter(|limits| limits.is_waiting)?;
         Some(HostEvent { fd: limits.timer.as_raw_fd(), interest: Interest::Readable })
     }
 
-    /// Removes the limits: what the guest has sent before its end is neither lost nor waited for.
+    /// Removes the limits at the end of the guest, so that output it has sent is written at once.
     pub fn lift(&mut self) {
         self.0 = None;
     }
@@ -135,7 +140,8 @@ impl Limits {
         let now = (self.clock)();
         let buckets = self.bytes.iter_mut().chain(&mut self.operations);
         let delay = buckets.map(|bucket| bucket.delay(now)).max().unwrap_or_default();
-        // A timer that cannot be set would block the queue for ever.
+        // If the timer cannot be set, the operation is admitted: otherwise the queue would be blocked
+        // forever.
         self.is_waiting = !delay.is_zero() && self.set_timer(delay).is_ok();
         !self.is_waiting
     }

@@ -47,7 +47,7 @@ impl StandardStreams {
     }
 }
 
-/// Whether two descriptors are those of one file, pipe, socket or terminal.
+/// Returns true if two descriptors refer to the same file, pipe, socket or terminal.
 fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     let (one, other) = (one.metadata()?, other.metadata()?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))

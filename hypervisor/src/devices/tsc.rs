@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// until the guest asks for a measurement over a longer time ([`crate::devices::clock`]).
 const MIN_DURATION: Duration = Duration::from_micros(500);
 
-/// Number of samples at each end, of which the most precise one counts.
+/// Number of samples at each end. Only the most precise one counts.
 const SAMPLES: usize = 8;
 
 /// CPUID leaves: the vendor, the highest extended leaf, and advanced power management with the bit for an

@@ -1,4 +1,11 @@
-//! virtio devices (virtio 1.2 §2) behind the MMIO transport.
+//! Virtio devices (virtio 1.2 §2) behind the MMIO transport.
+//!
+//! A device has two parts. The transport has everything that all devices have in common: registers,
+//! negotiation of features, set-up of virtqueues, notifications and interrupts. A [`VirtioDevice`] has only
+//! the parts that are special to its type: the configuration space, and the meaning of a descriptor chain.
+//! The driver is untrusted, and may change guest memory at any time. So a device copies and checks all data
+//! that it reads from there, and a driver that violates the specification only makes its own device need a
+//! reset.
 //!
 //! | module | |
 //! | --- | --- |
@@ -93,11 +100,11 @@ pub enum EventValidity {
 /// The device buffers the contents of the chains; the transport writes the buffer without holding its lock,
 /// since the write may block as long as the stream's reader does.
 pub trait QueueSink: Debug + Send + Sync {
-    /// Calls `process`, which buffers chains, and writes the buffer to the stream. Calls are executed one
-    /// after the other: at most one result of `process` is buffered.
+    /// Calls `process`, which buffers chains, and then writes the buffer to the stream. Calls are executed
+    /// one after the other, so the buffer has at most the result of one call of `process`.
     fn write_after(&self, process: &mut dyn FnMut());
 
-    /// Writes what belongs to the end of the output: no chain follows.
+    /// Writes the end of the output. No chain follows.
     fn finish(&self);
 }
 
@@ -147,19 +154,20 @@ pub trait VirtioDevice: Debug + Send {
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, DeviceError>;
 
-    /// Whether the configuration space has changed since the last call, so that the driver must be notified.
+    /// Returns true if the configuration space has changed since the last call, so that the driver must be
+    /// notified.
     fn take_config_change(&mut self) -> bool {
         false
     }
 
-    /// Whether the queue carries output of the guest, which is drained when the guest ends.
+    /// Returns true if the queue carries output of the guest, which is drained when the guest ends.
     fn is_output(&self, index: usize) -> bool {
         let _: usize = index;
         false
     }
 
-    /// Stream to which the transport writes what [`Self::process`] has buffered of this queue; `None` if the
-    /// queue has none.
+    /// Stream to which the transport writes the output that [`Self::process`] has buffered; `None` if the
+    /// queue has no such stream.
     fn sink(&self, index: usize) -> Option<Box<dyn QueueSink>> {
         let _: usize = index;
         None
@@ -171,11 +179,11 @@ pub trait VirtioDevice: Debug + Send {
         None
     }
 
-    /// Removes limits of bytes and operations, before output of the guest is drained.
+    /// Removes limits of bytes and operations, before the guest's output is drained.
     fn lift_limits(&mut self) {}
 
-    /// Waits, for a limited time, until what the guest has sent has left. The guest has ended, and its output
-    /// is drained.
+    /// Waits, for a limited time, until the data that the guest has sent has left the host's buffers. Called
+    /// after the guest has ended and its output is drained.
     fn finish(&mut self) {}
 
     /// Reports that the queue's [`HostEvent`] has occurred.

@@ -1,4 +1,8 @@
-//! The event loop that processes the queues of devices.
+//! Event loop that processes the queues of devices.
+//!
+//! A [`Worker`] is the body of a device thread. It waits by epoll(7) for three kinds of events: the kick of a
+//! queue, a host event for which a blocked queue waits, and the event that stops the worker. After the stop,
+//! it drains the output queues, so that the guest's last output is not lost.
 
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
@@ -59,8 +63,8 @@ struct WorkerQueue {
 
 /// Event loop over some queues of one or more devices.
 ///
-/// Each event leads to a bounded amount of work. A queue with work left is kicked again, and so processed
-/// after the queues with pending events: no device starves another.
+/// The work for each event is bounded. A queue with work left is kicked again, and is processed after all
+/// queues whose events are already pending. So no device starves another one.
 #[derive(Debug)]
 pub struct Worker {
     queues: Vec<WorkerQueue>,
@@ -87,8 +91,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Processes events until `stop` is signalled, then the output queues until every chain that is available
-    /// then is used, and finishes their streams.
+    /// Processes events until `stop` is signalled. Then processes the output queues until every chain that is
+    /// available by then is used, and finishes their streams.
     ///
     /// # Errors
     ///
@@ -140,7 +144,7 @@ impl Worker {
         self.serve(number)
     }
 
-    /// Processes a queue, and arranges for the event upon which it is processed next.
+    /// Processes a queue, and registers the event after which it must be processed again.
     fn serve(&mut self, number: usize) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get(number) else { return Ok(()) };
         match queue.device.handle_queue(queue.index) {
@@ -153,9 +157,9 @@ impl Worker {
         }
     }
 
-    /// Registers the host event for which the queue waits, if any, in place of the one registered before.
-    /// While the queue does not wait, none is registered: epoll is level-triggered, so that a descriptor at
-    /// its end of file, or with more input than the guest consumes, would wake the worker continuously.
+    /// Registers the host event for which the queue waits, in place of the one before. While the queue does
+    /// not wait, no event is registered. Otherwise a descriptor at its end of file, or with more input than
+    /// the guest consumes, would wake the worker continuously, because epoll is level-triggered.
     fn watch(&mut self, number: usize, event: Option<HostEvent>) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.watched != event) else {
             return Ok(());
@@ -171,7 +175,7 @@ impl Worker {
         let data = Source::Host(number).into();
         match self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(events, data)) {
             Ok(()) => queue.watched = event,
-            // epoll(7) refuses regular files and devices that never block (EPERM).
+            // epoll(7) refuses regular files, and devices that never block, with EPERM.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 queue.device.host_ready(queue.index, EventValidity::Always);
                 queue.device.kick(queue.index);

@@ -48,7 +48,8 @@ pub struct FpuState {
     pub mxcsr: u32,
 }
 
-/// Events at which a vCPU stops. The default is none, and leaves the debug registers to the guest.
+/// Events at which a vCPU stops. By default there are no such events, and the debug registers are the
+/// guest's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugControl {
     /// Stop at breakpoint instructions (`int3`).

@@ -1,4 +1,10 @@
 //! KVM engine: each vCPU is a vCPU of KVM.
+//!
+//! KVM emulates the local APICs. There are no other interrupt controllers: each interrupt line of a device is
+//! an irqfd, which KVM delivers as an MSI to the boot CPU. A notification of a virtqueue is an ioeventfd. So
+//! neither of them makes the vCPU exit to this process. Features that a guest could use against the host are
+//! disabled or limited when the VM is created: performance counters, MSRs, bus locks, and CPUs that take no
+//! interrupts.
 
 mod cpuid;
 mod debug;
@@ -79,8 +85,8 @@ impl KvmEngine {
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
             return Err(KvmError::Unsupported(what));
         }
-        // On another thread: the two take about the same time, more than everything else until the guest
-        // runs.
+        // In another thread, because the two calls take about the same time, and more than everything else
+        // until the guest runs.
         let (vm, supported_cpuid) = thread::scope(|scope| {
             let supported = scope.spawn(|| cpuid::supported(&kvm));
             let vm = KvmVm::new(&kvm, memory);

@@ -2,16 +2,16 @@
 //!
 //! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's
 //! memory, an eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract
-//! with the kernel. The hypercall by which the guest accesses device registers and ports,
-//! [`hermit_interface::process::CALL`], is reported to the hypervisor (`SECCOMP_RET_USER_NOTIF`). Any other
-//! system call that the filter does not allow kills the guest (`SECCOMP_RET_KILL_PROCESS`), and the
-//! hypervisor cannot permit it.
+//! with the kernel. The guest accesses device registers and ports by a hypercall: a system call with the
+//! number [`hermit_interface::process::CALL`], which does not exist on Linux. The filter reports it to the
+//! hypervisor (`SECCOMP_RET_USER_NOTIF`), which executes it and sends a response. A few system calls are
+//! allowed. All others kill the guest (`SECCOMP_RET_KILL_PROCESS`), and the hypervisor cannot permit them.
 //!
 //! | module | |
 //! | --- | --- |
 //! | `memory_map` | the file mappings that the page tables describe |
 //! | `seccomp` | the filter: the system calls that the kernel may make |
-//! | `bootstrap` | the ELF program and the system calls by which the process sets itself up before it enters the kernel |
+//! | `bootstrap` | the ELF program and the system calls that set the process up for the kernel |
 //! | `spawn` | `clone` and `execveat` of that program |
 //! | `owned_process` | a child process that is killed when its owner is dropped |
 //! | `guest_process` | the running process and its system calls |
@@ -116,7 +116,7 @@ impl ProcessEngine {
         })
     }
 
-    /// Uses a calibration of the time-stamp counter that has started earlier, so that less of it is left.
+    /// Uses a calibration of the time-stamp counter that has started earlier, so that it ends sooner.
     #[must_use]
     pub(crate) fn calibrated_by(self, calibration: TscCalibration) -> Self {
         Self { calibration, ..self }

@@ -1,11 +1,10 @@
 //! Connections of gdb: a TCP port of the loopback, or a UNIX socket.
 //!
-//! A program that is connected controls the guest, and the protocol has no authentication. So only the user
-//! of this process, and root, may connect: file permissions see to that for a UNIX socket, [`super::peer`]
-//! for TCP.
+//! A connected program controls the guest, and the protocol has no authentication. So only the user of this
+//! process, and root, may connect. File permissions ensure this for a UNIX socket, [`super::peer`] for TCP.
 //!
-//! The functions of rustix make one system call each, whatever the C library: the filter of the gdb thread
-//! lists them.
+//! The seccomp filter of the gdb thread lists the system calls of this module. So it uses functions of
+//! rustix, which make one system call each, whatever the C library is.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -116,8 +115,8 @@ fn named(error: &io::Error, address: &str) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address} for gdb: {error}"))
 }
 
-/// Removes a socket of this user that nothing listens on any more: uhyve cannot remove its own, since it is
-/// confined.
+/// Removes a socket of this user on which no process listens. uhyve cannot remove its own socket at the end,
+/// because it is confined.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let Ok(status) = fs::symlink_metadata(path) else { return Ok(()) };
     let is_own_socket = status.file_type().is_socket() && status.uid() == geteuid().as_raw();
@@ -184,7 +183,7 @@ impl AsRawFd for GdbSocket {
     }
 }
 
-/// Replies to gdb, which are collected until they are flushed: gdbstub writes byte by byte.
+/// Replies to gdb. They are collected until they are flushed, because gdbstub writes byte by byte.
 #[derive(Debug)]
 pub(super) struct Replies<'a> {
     socket: &'a GdbSocket,

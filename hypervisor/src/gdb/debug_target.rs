@@ -1,4 +1,10 @@
 //! The VM as a debug target: resume, step, stop, breakpoints, memory and registers.
+//!
+//! [`DebugTarget`] has the semantics of gdb's all-stop mode, without its protocol. gdb only sees a VM that
+//! runs or is stopped. So when one vCPU stops, all others are paused before the stop is reported, and events
+//! that happen meanwhile are kept or repeated later. A software breakpoint is an `int3` in guest memory, a
+//! watchpoint is in the debug registers of all vCPUs. The guest may cause the same exceptions itself. An
+//! exception that no breakpoint explains is injected into the guest, as if there were no debugger.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,7 +22,7 @@ use crate::memory::Memory;
 use crate::vcpu::manager::VcpuManager;
 use crate::vcpu::shutdown::VmHandle;
 
-/// What a debugger needs of the vCPUs of a VM: [`VcpuManager`], or a model.
+/// vCPUs of a VM, as a debugger uses them: [`VcpuManager`], or a model.
 pub(super) trait Vcpus {
     /// Number of vCPUs.
     fn count(&self) -> usize;
@@ -72,7 +78,7 @@ impl Vcpus for VcpuManager {
     }
 }
 
-/// VM that is debugged (all-stop mode): either all its vCPUs are paused, or those run that gdb has resumed.
+/// VM that is debugged (all-stop mode): either all its vCPUs are paused, or those that gdb has resumed run.
 #[derive(Debug)]
 pub(super) struct DebugTarget<V = VcpuManager> {
     vcpus: V,
@@ -87,7 +93,7 @@ pub(super) struct DebugTarget<V = VcpuManager> {
     /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported.
     /// They are reported later, because the access is complete and does not repeat.
     pending_hits: VecDeque<(usize, u8)>,
-    /// The guest has been resumed.
+    /// True if the guest has been resumed.
     has_run: bool,
 }
 
@@ -178,8 +184,8 @@ impl<V: Vcpus> DebugTarget<V> {
         self.vcpus.is_running()
     }
 
-    /// Resumes the vCPUs of [`Self::resume_actions`]. None are resumed while a watchpoint hit is pending: it
-    /// is reported first.
+    /// Resumes the vCPUs of [`Self::resume_actions`]. While a watchpoint hit is pending, no vCPU is resumed:
+    /// the hit is reported first.
     pub(super) fn run_vcpus(&mut self) -> Result<(), EngineError> {
         if !self.pending_hits.is_empty() {
             return Ok(());
@@ -199,7 +205,7 @@ impl<V: Vcpus> DebugTarget<V> {
             return Ok(());
         };
         *control = wanted;
-        // A vCPU whose thread has exited needs none.
+        // A vCPU whose thread has exited needs no debug control.
         self.vcpus.call(id, move |vcpu| vcpu.set_debug(&wanted)).unwrap_or(Ok(()))
     }
 
@@ -211,8 +217,8 @@ impl<V: Vcpus> DebugTarget<V> {
                 (Some(StopReason::Watch(..)), DebugEvent::Trap { hits, .. }) => {
                     self.pending_hits.push_back((id, hits));
                 }
-                // The vCPU reaches the breakpoint again when it is resumed; a step that another stop has
-                // ended is not reported.
+                // A breakpoint is reached again when the vCPU is resumed. A step that was ended by another
+                // stop is not reported.
                 _ => {}
             }
         }
@@ -315,7 +321,7 @@ impl<V: Vcpus> DebugTarget<V> {
 
     /// Writes memory by the page tables of a vCPU, and keeps breakpoints.
     pub(super) fn write(&mut self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
-        // gdb writes breakpoints as data, too.
+        // gdb may also write breakpoints as data.
         if bytes == [INT3] && self.breakpoints.is_full() && !self.breakpoints.is_at(address) {
             return None;
         }
@@ -328,8 +334,8 @@ impl<V: Vcpus> DebugTarget<V> {
         self.write_raw(id, address, &merged)
     }
 
-    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables;
-    /// then those of the boot CPU are used, since the guest has one address space.
+    /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables.
+    /// Then those of the boot CPU are used, because the guest has one address space.
     pub(super) fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let read = |id, bytes: &mut [u8]| {
             memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
@@ -384,7 +390,7 @@ impl<V: Vcpus> DebugTarget<V> {
         let Err(error) = self.set_debug_registers() else { return Some(()) };
         log::info!("a watchpoint is refused: {error}");
         self.debug_registers.remove(request)?;
-        // It cannot fail: the vCPUs had these values before.
+        // Cannot fail: the vCPUs had these values before.
         let _: Result<(), EngineError> = self.set_debug_registers();
         None
     }

@@ -1,4 +1,9 @@
 //! [`DebugTarget`] as a target of the crate `gdbstub`.
+//!
+//! `gdbstub` parses the packets of gdb, and calls a trait for each group of them. The implementations here
+//! convert between its types and those of [`DebugTarget`]: a vCPU is a thread with the ID of the vCPU plus
+//! one, because gdb counts threads from 1, and an error is an errno. A method `support_…` tells `gdbstub`
+//! that a group is available.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,9 @@
 //! Registers in the layout of the GDB remote protocol.
+//!
+//! gdb reads and writes all registers of a thread by one packet, whose layout `target.xml` describes to it.
+//! Most of the layout is that of `gdbstub_arch`. The x87 state has the layout of FSAVE there, but that of
+//! FXSAVE in [`Registers`], so it is converted. A write may change only registers that an engine can set:
+//! segment selectors must stay the same.
 
 use gdbstub::arch::{Arch, Registers as Protocol};
 use gdbstub_arch::x86::reg::{X86_64CoreRegs, X86SegmentRegs, X87FpuInternalRegs};

@@ -16,7 +16,7 @@ const MIN_LARGE: usize = 128 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Allocator;
 
-/// Whether the C library allocates blocks of this size.
+/// Returns true if the C library allocates blocks of this size.
 const fn is_large(size: usize) -> bool {
     size >= MIN_LARGE
 }
@@ -72,7 +72,7 @@ impl Allocator {
     ///
     /// # Safety
     ///
-    /// As of [`GlobalAlloc::realloc`].
+    /// See [`GlobalAlloc::realloc`].
     unsafe fn move_block(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: with this alignment the size does not overflow when it is rounded up (contract).
         let new_layout = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
@@ -101,8 +101,7 @@ mod tests {
         // SAFETY: the size is not zero.
         let mut block = unsafe { Allocator.alloc_zeroed(layout(SIZES[0])) };
         for sizes in SIZES.windows(2) {
-            // SAFETY: the block has as many bytes, all of which are initialised, and no other reference
-            // exists.
+            // SAFETY: the block has as many bytes. They are all initialised, and no other reference exists.
             let bytes = unsafe { slice::from_raw_parts_mut(block, sizes[0].min(sizes[1])) };
             let last = bytes.len() - 1;
             (bytes[0], bytes[last]) = (1, 2);

@@ -44,7 +44,7 @@ impl Log for Messages {
 ///
 /// # Errors
 ///
-/// The file cannot be opened or made, or is none.
+/// The file cannot be opened or made, or is not a regular file.
 pub(crate) fn write_to(opener: &Opener, path: &Path) -> io::Result<()> {
     let place = opener.place_of_file(path)?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
@@ -59,12 +59,12 @@ pub(crate) fn write_to(opener: &Opener, path: &Path) -> io::Result<()> {
 
 /// Descriptor to which messages are written. Async-signal-safe.
 pub(crate) fn descriptor() -> BorrowedFd<'static> {
-    // What `stderr` borrows is never closed.
+    // The descriptor of standard error is never closed, so it can be borrowed.
     FILE.get().map_or_else(rustix::stdio::stderr, AsFd::as_fd)
 }
 
-/// Prints a message. Errors are ignored: a reader that has closed standard error must not end the guest. What
-/// it does not take within [`TIMEOUT`] is dropped.
+/// Prints a message. Errors are ignored, because a reader that has closed standard error must not end the
+/// guest. The part of a message that the reader does not take within [`TIMEOUT`] is dropped.
 pub(crate) fn say(message: fmt::Arguments<'_>) {
     let line = format!("uhyve: {message}\n");
     let _: rustix::io::Result<()> = write_within(descriptor(), line.as_bytes(), TIMEOUT);

@@ -1,4 +1,9 @@
 //! Boot: loads an image into the VM's memory, with the boot information that its kernel needs.
+//!
+//! `hermit_boot` does most of the work, for uhyve and for the loader alike: it chooses random addresses,
+//! copies and relocates the segments, and builds the page tables. This module adds the parts that only a
+//! hypervisor has: the initial tree of files, the symbol table for backtraces, time, and a random seed. The
+//! result is the state in which the boot CPU enters the kernel ([`KernelEntry`]).
 
 use std::fs::File;
 use std::io;
@@ -47,7 +52,7 @@ impl From<LoadError> for BootError {
     }
 }
 
-/// Facts of the VM for the boot information.
+/// Properties of the VM for the boot information.
 #[derive(Debug)]
 pub struct BootParams<'a> {
     /// File from which the image's executable segments are copied; `None` if the image has them.
@@ -64,7 +69,7 @@ pub struct BootParams<'a> {
     pub tree: &'a [u8],
     /// The guest's time-stamp counter.
     pub tsc: Tsc,
-    /// Wall-clock time of the counter's value: [`wall_clock_ns`].
+    /// Wall-clock time at the counter's value: [`wall_clock_ns`].
     pub wall_clock_ns: u64,
 }
 
@@ -186,7 +191,7 @@ fn keep_tree(
 }
 
 /// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory.
-/// Without it the kernel's backtraces have addresses only.
+/// Without it, the kernel's backtraces have only addresses.
 fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, loaded: &mut LoadedImage) {
     let Some(symbols) = image.symbols() else { return };
     let size = |bytes: &[u8]| (bytes.len() as u64).next_multiple_of(PAGE_SIZE);
@@ -199,7 +204,7 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
         Some(Region { start, size: bytes.len() as u64 })
     };
     if let (Some(table), Some(strings)) = (keep(symbols.table), keep(symbols.strings)) {
-        // Without memory for their page tables the kernel has no symbols.
+        // If there is no memory for their page tables, the kernel has no symbols.
         let _: Result<(), LoadError> = loaded.keep_symbols(memory, free, Symbols { table, strings });
     }
 }

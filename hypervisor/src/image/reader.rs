@@ -1,4 +1,4 @@
-//! Reading of an image's file: without debugging information, which is most of many files.
+//! Reads the file of an image without its debugging information, which is most of the bytes of many files.
 
 use std::fs::File;
 use std::io;
@@ -16,15 +16,15 @@ const MAX_GAP: usize = 4096;
 /// Contents of a file that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// The bytes, with zeros in place of what was not read.
+    /// The bytes of the file. Parts that were not read are zero.
     pub(super) bytes: Vec<u8>,
-    /// Whether [code](parts::code) was not read.
+    /// True if [code](parts::code) was not read.
     pub(super) lacks_code: bool,
 }
 
-/// Reads of a file the [parts](mod@parts) that an image consists of, without its code if that need not be
-/// checked, and leaves the rest zero. `None` if it has more than `limit` bytes. Of a file whose header is not
-/// that of an image, the header is read, which is enough to tell what is wrong.
+/// Reads the [parts](mod@parts) of an image from a file, and leaves the rest zero. Code is read only if it
+/// must be checked. Returns `None` if the file has more than `limit` bytes. If the header is not that of an
+/// image, only the header is read: it is enough for the error message.
 pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents>> {
     let size = file.metadata()?.len();
     if size > limit {
@@ -36,11 +36,11 @@ pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents
     Ok(Some(read_parts(file, &header, size)?.unwrap_or(Contents { bytes: header, lacks_code: false })))
 }
 
-/// Reads the parts of a file with this header; `None` if that is not the header of an image.
+/// Reads the parts of a file with this header. Returns `None` if it is not the header of an image.
 fn read_parts(file: &File, header: &[u8], size: usize) -> io::Result<Option<Contents>> {
-    // Zeros that are never written to take no memory: the allocator gets them from the host, and gives them
-    // back at the end. It would keep them if a block of that size had been freed before (`M_MMAP_THRESHOLD`
-    // of glibc).
+    // A large allocation of zeros takes no memory where it is never written, and goes back to the host when
+    // it is freed. The allocator would keep it if a block of that size had been freed before
+    // (`M_MMAP_THRESHOLD` of glibc).
     let mut bytes = u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if let Some(place) = bytes.get_mut(..header.len()) {
         place.copy_from_slice(header);
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(read, (0..9).chain(0x4000..0x4100).collect::<Vec<_>>());
     }
 
-    /// Long ranges, each with a short one behind its start.
+    /// Long ranges, each with a short one after its start.
     #[test]
     fn no_byte_is_read_twice() {
         let ranges = (0..1000_usize).flat_map(|number| {

@@ -9,12 +9,12 @@ use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 pub(super) fn discard_private(memory: &GuestMemoryMmap, start: GuestAddress, size: usize) -> bool {
     let Ok(pages) = memory.get_slice(start, size) else { return false };
     let pages = pages.ptr_guard_mut();
-    // SAFETY: `get_slice` has checked that the bytes lie in one region of guest memory, a mapping of its own,
-    // which `memory` keeps mapped. madvise(2) fails with EINVAL if the first one does not begin a page, and
-    // rounds the length up to whole pages, of which the mapping consists: so no other memory changes,
-    // whatever the guest has named. The bytes become zeros, as the guest may make them at any time: this
-    // process has no references into the mapping, because vm-memory accesses it by volatile copies and
-    // atomics.
+    // SAFETY: `get_slice` has checked that the bytes lie in one region of guest memory. A region is a mapping
+    // of its own, which `memory` keeps mapped. madvise(2) fails with EINVAL if the first byte does not begin
+    // a page, and rounds the length up to whole pages. The mapping consists of whole pages, so no other
+    // memory changes, whatever the guest has named. The bytes become zeros, which the guest may write at any
+    // time as well. This process has no references into the mapping: vm-memory accesses it by volatile copies
+    // and atomics.
     unsafe { libc::madvise(pages.as_ptr().cast(), pages.len(), libc::MADV_DONTNEED) == 0 }
 }
 

@@ -78,7 +78,7 @@ impl ListenFd {
     }
 }
 
-/// What a service manager says in the environment.
+/// Variables of the environment by which a service manager passes descriptors.
 #[derive(Debug, Default)]
 struct Passed {
     /// Number of descriptors.

@@ -34,11 +34,11 @@ pub struct NetArguments {
     /// several times
     #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
     ports: Vec<PortForward>,
-    /// The network, as of uhyve; mac= is the address that QEMU gives to the guest, 52:54:00:12:34:56 by
+    /// The network, as for uhyve; mac= is the address that QEMU gives to the guest, 52:54:00:12:34:56 by
     /// default
     #[arg(long, value_name = "user[,KEY[=VALUE]...]", default_value = "user")]
     net: NetworkOption,
-    /// Print what is done, and why
+    /// Print each step, and why
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Print only errors

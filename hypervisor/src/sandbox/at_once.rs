@@ -10,7 +10,7 @@ use signal_hook::low_level;
 
 use crate::report;
 
-/// Has a signal exit the process with `code`, while `is_enabled` is set.
+/// Makes a signal exit the process with `code` while `is_enabled` is set.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io:
     unsafe { low_level::register(signal, action) }.map(drop)
 }
 
-/// Has SIGABRT, which abort(3) raises, write the report before it ends the process.
+/// Makes SIGABRT, which abort(3) raises, write the report before it ends the process.
 ///
 /// # Errors
 ///

@@ -1,8 +1,14 @@
 //! Compiler of seccomp filters.
 //!
+//! A seccomp filter is a program for Linux's classic BPF machine: it loads words of `struct seccomp_data`,
+//! compares them, and returns an action. The compiler's input is a rule for each system call: an action, or
+//! alternative lists of conditions on its arguments. A condition compares 64 bits, but the machine has 32, so
+//! each one becomes several instructions. The offset of a conditional jump has only 8 bits, so jumps over a
+//! large part of the program are unconditional ones.
+//!
 //! A filter finds the rule of a system call by binary search of its number. Linux interprets each new filter
-//! once for each number (`seccomp_cache_prepare`), which takes most of the time of its installation if the
-//! search is linear.
+//! once for each number (`seccomp_cache_prepare`). With a linear search, this would take most of the time of
+//! its installation.
 
 #[cfg(test)]
 pub(crate) mod interpreter;
@@ -53,7 +59,7 @@ pub(crate) enum Width {
 /// Condition on an argument: its index, the bits that are compared, the comparison, and the value.
 pub(crate) type Condition = (u8, Width, Operator, u64);
 
-/// What a filter does with a system call.
+/// Decision of a filter about a system call.
 #[derive(Clone, Debug)]
 pub(crate) enum CallRule {
     /// Returns this action (seccomp(2)).
@@ -62,9 +68,9 @@ pub(crate) enum CallRule {
     AllowIf(Vec<Vec<Condition>>),
 }
 
-/// Compiles a filter for calls by the ABI of x86-64. Calls without a rule, or for which no list of conditions
-/// holds, get the action `otherwise`. A call of another architecture, whose numbers differ, kills the
-/// process.
+/// Compiles a filter for calls by the ABI of x86-64. A call without a rule gets the action `otherwise`, and
+/// so does a call for which no list of conditions holds. A call by another ABI has other numbers, and kills
+/// the process.
 pub(crate) fn compile(rules: &BTreeMap<u32, CallRule>, otherwise: u32) -> Vec<sock_filter> {
     let mut code = vec![
         load(offset_of!(seccomp_data, arch)),
@@ -86,7 +92,7 @@ fn load(offset: usize) -> sock_filter {
     instruction(LOAD, 0, 0, u32::try_from(offset).unwrap_or(u32::MAX))
 }
 
-/// Appends a search of the number, which is loaded, in rules that are sorted by it.
+/// Appends a search for the number, which is loaded already. The rules are sorted by number.
 fn search(rules: &[(&u32, &CallRule)], otherwise: u32, code: &mut Vec<sock_filter>) {
     match rules {
         [] => code.push(instruction(RETURN, 0, 0, otherwise)),
@@ -120,7 +126,7 @@ fn decide(rule: &CallRule, otherwise: u32, code: &mut Vec<sock_filter>) {
         let mut left: usize = checks.iter().map(Vec::len).sum();
         for mut check in checks {
             left -= check.len();
-            // Behind the checks that are left is the return.
+            // The next list begins after the remaining checks and the return.
             let skipped = u8::try_from(left + 1).expect("a list has few conditions");
             let length = check.len();
             for (index, instruction) in check.iter_mut().enumerate() {
@@ -140,8 +146,8 @@ fn decide(rule: &CallRule, otherwise: u32, code: &mut Vec<sock_filter>) {
 const HOLDS: u8 = u8::MAX;
 const FAILS: u8 = u8::MAX - 1;
 
-/// Replaces the placeholders of an instruction, of which `behind` instructions of its check follow; the next
-/// list begins `skipped` instructions behind the check.
+/// Replaces the placeholders of an instruction. `behind` more instructions of its check follow it. The next
+/// list begins `skipped` instructions after the check.
 fn resolve(instruction: &mut sock_filter, behind: u8, skipped: u8) {
     for offset in [&mut instruction.jt, &mut instruction.jf] {
         match *offset {
@@ -189,7 +195,7 @@ fn check((argument, width, operator, value): Condition) -> Vec<sock_filter> {
     };
     match width {
         Width::All64 => code,
-        // What follows the load of the lower half compares it alone.
+        // The code from the load of the lower half on compares that half alone.
         Width::Lower32 => {
             let start = code.iter().position(|found| *found == load(lower_offset)).unwrap_or_default();
             code.into_iter().skip(start).collect()
@@ -197,8 +203,8 @@ fn check((argument, width, operator, value): Condition) -> Vec<sock_filter> {
     }
 }
 
-/// Compares the upper half with that of the value, from which follows what is decided if it is greater or
-/// less; `last` compares the lower half otherwise.
+/// Compares the upper half with that of the value. If it is greater or less, that decides; if it is equal,
+/// `last` compares the lower half.
 fn ordered(
     [load_upper, load_lower]: [sock_filter; 2],
     upper: u32,

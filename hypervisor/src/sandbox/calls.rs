@@ -1,7 +1,10 @@
 //! System calls that the roles may make.
 //!
-//! `docs/sandbox.md` says what each is for. Conditions compare the lower 32 bits of an argument: all
-//! arguments with conditions are of type `int`, or have their flags there.
+//! Each role has a list of system calls, and for some calls lists of conditions on their arguments. All
+//! conditions of one list must hold. A call that no list permits is not executed, and ends the process.
+//! `docs/sandbox.md` explains the purpose of each call. Conditions compare the lower 32 bits of an argument:
+//! all arguments with conditions are of type `int`, or have their flags there. A filter cannot read memory,
+//! so paths and structures are left to landlock.
 
 use std::os::raw::{c_int, c_uint};
 
@@ -54,8 +57,8 @@ pub(super) enum ArgumentCheck {
     Memory(u8),
     /// The argument of this index is a null pointer.
     Null(u8),
-    /// The argument of this index is none of the descriptors of files that were open before the process was
-    /// confined: if it is that of a file, landlock has permitted to open it.
+    /// The argument of this index is not a descriptor of a file that was open before the process was
+    /// confined. If it refers to a file, landlock has permitted to open that file.
     OpenedLater(u8),
 }
 
@@ -100,8 +103,8 @@ const KVM_SET_DEBUGREGS: Opcode = write::<kvm_debugregs>(KVMIO, 0xa2);
 const SECCOMP_IOCTL_NOTIF_RECV: Opcode = read_write::<libc::seccomp_notif>(b'!', 0);
 const SECCOMP_IOCTL_NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(b'!', 1);
 
-/// All roles: what the standard library and the C library need for locks, memory, thread exit, abort(3), and
-/// the handler of stack overflows.
+/// Calls of all roles: the standard library and the C library make them for locks, memory, thread exit,
+/// abort(3), and the handler of stack overflows.
 const COMMON: &[CallRule] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
@@ -268,7 +271,7 @@ const DISK: &[CallRule] = &[
     (SYS_epoll_pwait, &[]),
 ];
 
-/// Flags with which the thread of a read-only mount opens what it has found.
+/// Flags with which the thread of a read-only mount opens files that it has looked up.
 const READ_FLAGS: c_int = libc::O_APPEND
     | libc::O_SYNC
     | libc::O_DIRECTORY
@@ -278,7 +281,7 @@ const READ_FLAGS: c_int = libc::O_APPEND
     | libc::O_PATH
     | O_LARGEFILE;
 
-/// Flags with which the files thread opens what it has found: not those that make a file.
+/// Flags with which the files thread opens files that it has looked up: without those that make a file.
 const OPEN_FLAGS: c_int = READ_FLAGS | libc::O_ACCMODE | libc::O_TRUNC;
 
 /// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0
@@ -294,7 +297,8 @@ const ANY_FILES: &[CallRule] = &[
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
-    // Its flags are in memory, where a filter does not see them: landlock confines what it opens and makes.
+    // The flags of openat2(2) are in memory, which a filter cannot read. Landlock confines the files that it
+    // opens and makes.
     (SYS_openat2, &[]),
     (SYS_fstat, &[]),
     (SYS_fstatfs, &[]),
@@ -308,10 +312,10 @@ const ANY_FILES: &[CallRule] = &[
 /// Files thread of a mount that cannot be changed: no call that changes a file.
 const READ_ONLY_FILES: &[CallRule] = &[(SYS_openat, &[&[Within(2, READ_FLAGS)]])];
 
-/// Files thread of a mount that can be changed. Landlock confines what is opened, made and removed to the
-/// mounted folders. It has no right for permissions and times, so those are changed by a descriptor that it
-/// has permitted to open, never by a path. A descriptor with `O_PATH`, which landlock permits for any path,
-/// is refused by these calls (`EBADF`).
+/// Files thread of a mount that can be changed. Landlock permits to open, make and remove files only in the
+/// mounted folders. It has no access right for changes of permissions and times. So these calls take a
+/// descriptor, which landlock has permitted to open, and never a path. Landlock permits a descriptor with
+/// `O_PATH` for any path, but these calls refuse it (`EBADF`).
 const FILES: &[CallRule] = &[
     (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
     (SYS_fchmod, &[&[OpenedLater(0), Within(1, MODE)]]),

@@ -22,27 +22,27 @@ use super::SandboxError;
 pub fn close_inherited() -> Result<(), SandboxError> {
     for descriptor in open_descriptors().map_err(SandboxError::Descriptors)? {
         if descriptor > libc::STDERR_FILENO && is_inherited(descriptor) {
-            // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of
-            // the standard streams. No object of this process owns it: the caller has opened none without
-            // that flag, as the documentation of this function demands.
+            // SAFETY: the descriptor is open, and was inherited, because it lacks close-on-exec. It is not
+            // one of the standard streams. No object of this process owns it: the caller has opened no
+            // descriptor without that flag, as the documentation of this function demands.
             drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
     Ok(())
 }
 
-/// Takes an inherited file descriptor, which is close-on-exec from now on.
+/// Takes an inherited file descriptor, and makes it close-on-exec.
 ///
 /// # Errors
 ///
-/// There is none of this number, or it was taken before.
+/// There is no inherited descriptor of this number, or it was taken before.
 pub(crate) fn take_inherited(descriptor: RawFd) -> io::Result<OwnedFd> {
     if descriptor <= libc::STDERR_FILENO || !is_inherited(descriptor) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // SAFETY: the descriptor is open and was inherited, since it lacks close-on-exec, and is none of the
-    // standard streams. No object of this process owns it: nothing here opens descriptors without that flag,
-    // and a call that has taken it has set the flag, as this function does below.
+    // SAFETY: the descriptor is open, and was inherited, because it lacks close-on-exec. It is not one of the
+    // standard streams. No object of this process owns it: no function here opens descriptors without that
+    // flag, and a call that has taken this one has set the flag, as this function does below.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
     Ok(descriptor)
@@ -56,8 +56,8 @@ pub(super) fn open_files() -> io::Result<Vec<RawFd>> {
     Ok(files)
 }
 
-/// Whether a descriptor is open and refers to what other programs may find by a path. A removed file, or an
-/// anonymous one such as guest memory, has no links.
+/// Returns true if a descriptor is open and refers to a file that other programs may find by a path. A
+/// removed file, or an anonymous one such as guest memory, has no links.
 fn has_path(descriptor: RawFd) -> bool {
     let Ok(status) = stat(format!("/proc/self/fd/{descriptor}")) else { return false };
     match FileType::from_raw_mode(status.st_mode) {

@@ -1,5 +1,5 @@
-//! What a filter of system calls costs on this host, measured in a thread of its own: a filter applies to one
-//! thread.
+//! Cost of a system-call filter on this host. It is measured in a thread of its own, because a filter applies
+//! to one thread.
 
 use std::hint::black_box;
 use std::thread;
@@ -9,7 +9,8 @@ use rustix::thread::gettid;
 
 use super::{Role, Rules, SandboxError, filters};
 
-/// Number of measurements, of which the shortest counts: in others the thread was interrupted.
+/// Number of measurements. Only the shortest one counts, because the thread may have been interrupted in the
+/// others.
 const ROUNDS: u32 = 20;
 
 /// Number of system calls of a measurement.
@@ -49,7 +50,7 @@ fn shortest_call() -> Duration {
     (0..ROUNDS).map(|_| measure()).min().unwrap_or_default()
 }
 
-/// Describes what the filters of uhyve's threads cost: it takes some milliseconds.
+/// Describes the cost of the filters of uhyve's threads. The measurement takes some milliseconds.
 pub(crate) fn report() -> String {
     // Fails at the limit of threads (RLIMIT_NPROC).
     let thread = match thread::Builder::new().spawn(FilterCost::measure) {

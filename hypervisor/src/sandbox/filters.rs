@@ -32,7 +32,8 @@ fn compile(role: Role, rules: &Rules) -> BpfProgram {
     bpf::compile(&allowed, SECCOMP_RET_TRAP)
 }
 
-/// Conditions of a list of checks: alternatives, one for each range of descriptors where one is checked.
+/// Expands a list of checks into alternative lists of conditions: one for each combination of the checks'
+/// alternatives.
 fn expand(list: &[ArgumentCheck], rules: &Rules) -> Vec<Vec<Condition>> {
     let mut alternatives = vec![Vec::new()];
     for check in list {
@@ -45,7 +46,7 @@ fn expand(list: &[ArgumentCheck], rules: &Rules) -> Vec<Vec<Condition>> {
     alternatives
 }
 
-/// Alternatives of which one must hold for a check.
+/// Alternative lists of conditions for a check. One of them must hold.
 fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
     let masked = |free: i32| Operator::Masked((!free).cast_unsigned().into());
     let (argument, operator, value) = match check {
@@ -70,7 +71,7 @@ fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
     vec![vec![(argument, Width::Lower32, operator, value.into())]]
 }
 
-/// Alternatives for a descriptor that is none of `files`, which are sorted: the ranges between them.
+/// Alternatives for a descriptor that is not in `files`: the ranges between them. `files` is sorted.
 fn others(argument: u8, files: &[RawFd]) -> Vec<Vec<Condition>> {
     let mut ranges = Vec::new();
     let mut start = 0;

@@ -1,5 +1,10 @@
 //! `--jail`: namespaces, root folder and user of this process and the guest's, as Firecracker's jailer sets
 //! them.
+//!
+//! uhyve must be started by root for this. After it has opened all files, it leaves the host's namespaces, so
+//! it sees neither the host's mounts nor its network; makes an empty folder, or the given one, its read-only
+//! root; and takes the given user and group. Namespaces and the root folder come first, because they take
+//! capabilities that are dropped later.
 #![expect(unsafe_code, reason = "unshare(2) can separate the threads' tables of descriptors")]
 
 use std::io;
@@ -19,15 +24,15 @@ use rustix::thread::{
 
 use crate::config::jail::Jail;
 
-/// Namespaces that are left. uhyve's PID namespace cannot be: a process stays in the one that it was created
-/// in.
+/// Namespaces of the host that the process leaves. It cannot leave its PID namespace: a process stays in the
+/// one that it was created in.
 const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
     .union(UnshareFlags::NEWNET)
     .union(UnshareFlags::NEWIPC)
     .union(UnshareFlags::NEWUTS)
     .union(UnshareFlags::NEWCGROUP);
 
-/// What the namespaces of a jail are called in messages.
+/// Names of the namespaces of a jail in messages.
 const NAMESPACE_NAMES: &str =
     "mount, network, IPC, UTS and cgroup namespaces, and a PID namespace for a guest as process";
 
@@ -63,7 +68,7 @@ pub enum JailError {
     NoFolder {
         /// Path of the folder.
         path: PathBuf,
-        /// What the host says.
+        /// Error of the host.
         source: io::Error,
     },
     /// Others than root could put files into the root folder.
@@ -75,9 +80,9 @@ pub enum JailError {
     /// The host refuses a step.
     #[error("--jail: cannot {action}: {source}")]
     Host {
-        /// What was tried.
+        /// Step that was tried.
         action: &'static str,
-        /// What the host says.
+        /// Error of the host.
         source: io::Error,
     },
 }
@@ -87,7 +92,7 @@ fn failed(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> JailError {
     move |error| JailError::Host { action, source: error.into() }
 }
 
-/// Checks what can be checked before anything else is started: privileges and root folder.
+/// Checks privileges and the root folder, before anything else is started.
 pub(crate) fn check(jail: &Jail) -> Result<(), JailError> {
     let effective = capabilities(None).map_err(failed("read capabilities"))?.effective;
     if let Some((_, name)) = NEEDED.iter().find(|(capability, _)| !effective.contains(*capability)) {
@@ -108,8 +113,8 @@ fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
     Ok(folder)
 }
 
-/// Leaves the host's namespaces, but that of the network if the guest's connections are sockets of this
-/// process, and changes the root folder.
+/// Leaves the host's namespaces, and changes the root folder. If the guest's connections are sockets of this
+/// process, it stays in the host's network namespace.
 pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     check(jail)?;
     let kept = if has_sockets { UnshareFlags::NEWNET } else { UnshareFlags::empty() };
@@ -120,7 +125,7 @@ pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     // Mounts of this namespace must not appear in the host's.
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
     mount_change("/", private).map_err(failed("separate mounts"))?;
-    // Opened here, since only folders of the own namespace can be mounted.
+    // Opened here, because only folders of the own namespace can be mounted.
     let root = jail.root.as_deref().map(open_root).transpose()?;
     mount_root(root.as_ref()).map_err(failed("mount the root folder"))?;
     change_root().map_err(failed("change the root folder"))
@@ -131,7 +136,7 @@ fn mount_root(root: Option<&OwnedFd>) -> rustix::io::Result<()> {
     let Some(root) = root else {
         return mount("none", MOUNT_POINT, "tmpfs", ROOT_FLAGS, c"mode=0555,size=4k");
     };
-    // The folder that was checked, whatever its path leads to by now.
+    // By its descriptor: this is the folder that was checked, whatever its path leads to by now.
     mount_bind(format!("/proc/self/fd/{}", root.as_raw_fd()), MOUNT_POINT)?;
     mount_remount(MOUNT_POINT, MountFlags::BIND | ROOT_FLAGS, c"")
 }

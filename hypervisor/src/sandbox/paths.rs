@@ -54,7 +54,7 @@ impl LandlockLevel {
         }
     }
 
-    /// What is missing; `None` if it is complete.
+    /// Description of the missing parts; `None` if landlock is complete.
     pub(crate) fn missing(self) -> Option<String> {
         (self != Self::Complete).then(|| format!("landlock is {}", self.describe()))
     }
@@ -68,12 +68,12 @@ impl LandlockLevel {
     }
 }
 
-/// Denies access to all paths except below `folders`, bind of TCP ports, and their connect unless
-/// `may_connect`, and signals and abstract sockets to other processes. Open files remain usable.
+/// Denies access to all paths except below `folders`. Denies to bind TCP ports, to connect them unless
+/// `may_connect`, and to reach signals and abstract sockets of other processes. Open files remain usable.
 ///
 /// # Errors
 ///
-/// The host does not enforce what it has of landlock, which is `level`.
+/// The host does not enforce the parts of landlock that it has (`level`).
 pub(super) fn restrict(
     folders: &[Folder],
     may_connect: bool,
@@ -105,7 +105,8 @@ fn new_ruleset(net: BitFlags<AccessNet>) -> Result<RulesetCreated, RulesetError>
         .create()
 }
 
-/// Access rights below a folder: what the file-system device does there, and nothing that later kernels add.
+/// Access rights below a folder: those that the file-system device needs, and no rights that later kernels
+/// add.
 fn rights(folder: &Folder) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     if folder.read_only {

@@ -33,8 +33,8 @@ pub(crate) fn core_limit() -> u64 {
     getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX).min(1)
 }
 
-/// Maximum number of descriptors in a jail without mounts and sockets: all are open by then but for those of
-/// a debugger's connection.
+/// Maximum number of descriptors in a jail without mounts and sockets. By then all descriptors are open,
+/// except those of a debugger's connection.
 const MAX_DESCRIPTORS: u64 = 512;
 
 /// Bounds the number of open descriptors in a jail: each file that the guest opens takes one, and each
@@ -45,7 +45,7 @@ pub(super) fn limit_descriptors(opens_more: bool) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })?)
 }
 
-/// Has the user of this process start no further process or thread here.
+/// Forbids this process's user to start further processes or threads.
 pub(super) fn forbid_processes() -> io::Result<()> {
     Ok(setrlimit(Resource::Nproc, Rlimit { current: Some(0), maximum: Some(0) })?)
 }

@@ -31,11 +31,11 @@ pub enum Protection {
 pub struct MissingProtection {
     /// Protection that is missing.
     pub protection: Protection,
-    /// What is missing, and why.
+    /// Reason for which the protection is missing.
     pub reason: String,
 }
 
-/// Checks what is required and known before anything is opened: all but the engine.
+/// Checks the required protections that are known before anything is opened: all except the engine.
 pub(crate) fn check(config: &Config) -> Result<(), MissingProtection> {
     config.require.iter().try_for_each(|protection| {
         let reason = match protection {

@@ -1,4 +1,10 @@
 //! Side channels of the CPU: speculation controls of Linux, and core scheduling.
+//!
+//! A guest may try to read memory of other processes through speculative execution. Two mechanisms of Linux
+//! reduce that. Speculation controls (`PR_SET_SPECULATION_CTRL`) disable kinds of speculation in a process,
+//! at a cost in speed. Core scheduling keeps other processes off the second hyperthread of a core while the
+//! guest runs on the first one, because hyperthreads share caches and predictors. Which of them a host
+//! supports depends on its CPU and kernel: `uhyve --check` prints it.
 
 use std::{fs, io};
 
@@ -31,12 +37,12 @@ pub(crate) enum Target {
     Hypervisor,
 }
 
-/// True if the feature is disabled in the target.
+/// Returns true if the feature must be disabled in the target.
 ///
 /// Speculative store bypass reads stale values of the address space in which it occurs. The guest's process
-/// contains the guest alone, so disabling it protects no other process, and slows down loads that follow
-/// stores. Predictors of indirect branches are shared by all processes of a CPU: with the guest's restricted,
-/// Linux clears them (IBPB) between the guest and any other process, uhyve included, and the other
+/// contains only the guest, so disabling it there protects no other process, and slows down loads that follow
+/// stores. Predictors of indirect branches are shared by all processes of a CPU. If they are restricted for
+/// the guest, Linux clears them (IBPB) between the guest and any other process, uhyve included, and the other
 /// hyperthread cannot train them (STIBP).
 fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Target) -> bool {
     match mitigations {
@@ -47,7 +53,8 @@ fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Ta
     }
 }
 
-/// Kinds of speculation to disable in the target, of those that are enabled and can be disabled on this host.
+/// Kinds of speculation to disable in the target: those that are enabled, and that this host permits to
+/// disable.
 pub(crate) fn to_disable(
     mitigations: Mitigations,
     target: Target,
@@ -67,12 +74,12 @@ fn state(feature: SpeculationFeature) -> Option<State> {
     speculative_feature_state(feature).ok().flatten()
 }
 
-/// Whether a thread can disable a kind of speculation in this state, and has not done so permanently.
+/// Returns true if a thread can disable a kind of speculation in this state, and has not done so permanently.
 fn is_controllable(state: Option<State>) -> bool {
     state.is_some_and(|state| state.contains(State::PRCTL) && !state.contains(State::FORCE_DISABLE))
 }
 
-/// What a guest as a process gets, by the state of uhyve before it is confined.
+/// Describes the state of the feature in a guest's process, from the state in uhyve before it is confined.
 fn describe(feature: SpeculationFeature, state: Option<State>) -> &'static str {
     match state {
         None => "unknown",
@@ -92,15 +99,15 @@ fn describe(feature: SpeculationFeature, state: Option<State>) -> &'static str {
     }
 }
 
-/// Whether the host has hyperthreads (`/sys/devices/system/cpu/smt/active`); true if that is unknown, as in a
-/// jail.
+/// Returns true if the host has hyperthreads (`/sys/devices/system/cpu/smt/active`). Also true if that is
+/// unknown, as in a jail.
 pub(super) fn has_hyperthreads() -> bool {
     fs::read_to_string("/sys/devices/system/cpu/smt/active").map_or(true, |text| text.trim() != "0")
 }
 
 /// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process
-/// runs on the other hyperthread of a CPU meanwhile. Says so where the host cannot do that, unless it has no
-/// hyperthreads.
+/// runs on the other hyperthread of a core meanwhile. Prints a warning if the host cannot do that, unless it
+/// has no hyperthreads.
 pub(super) fn isolate_core(has_hyperthreads: bool) {
     let created = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
     if let Some(missing) = missing_core_scheduling(created, has_hyperthreads) {
@@ -108,14 +115,14 @@ pub(super) fn isolate_core(has_hyperthreads: bool) {
     }
 }
 
-/// What is missing of core scheduling on this host; `None` if it works, or is not needed.
+/// Reason for which core scheduling is missing on this host; `None` if it works, or is not needed.
 pub(crate) fn core_scheduling_missing() -> Option<String> {
     let cookie = core_scheduling_cookie(getpid(), CoreSchedulingScope::Thread);
     missing_core_scheduling(cookie.map(drop), has_hyperthreads())
 }
 
-/// What is missing by the result of a call. Without hyperthreads it fails with `ENODEV`, or with `EINVAL`
-/// where the kernel lacks it.
+/// Reason from the result of a call. Without hyperthreads the call fails with `ENODEV`, or with `EINVAL` if
+/// the kernel lacks core scheduling.
 fn missing_core_scheduling(result: rustix::io::Result<()>, has_hyperthreads: bool) -> Option<String> {
     match result {
         Ok(()) | Err(Errno::NODEV) => None,

@@ -1,5 +1,9 @@
 //! Dispatch of I/O exits: ports ([`hermit_interface::machine`], [`hermit_interface::exit`]) and device
 //! registers.
+//!
+//! All vCPU threads share one [`IoManager`], and call it when the guest accesses a port, or an address
+//! without memory. Ports are for the few operations that every guest needs: text output, exit, and the return
+//! of memory. Devices have registers on the [`Bus`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -26,8 +30,8 @@ pub struct IoManager {
 }
 
 impl IoManager {
-    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down; one to the
-    /// return port returns a part of `memory` to the host.
+    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down. A write to
+    /// the return port returns a part of `memory` to the host.
     #[must_use]
     pub fn new(
         vm: Arc<VmHandle>,
@@ -61,14 +65,14 @@ impl IoManager {
         }
     }
 
-    /// Returns the memory to the host that a word for [`RETURN_PORT`] names; an invalid one is ignored.
+    /// Returns the memory that a word for [`RETURN_PORT`] names to the host. An invalid word is ignored.
     fn return_memory(&self, word: u32) {
         if let Some(returned) = decode_returned(word) {
             self.memory.discard(returned.start, returned.size);
         }
     }
 
-    /// Writes text to a text port if the host takes it without waiting; returns whether it has.
+    /// Writes text to a text port if the host takes it without waiting. Returns true if it was written.
     pub fn try_pio_write(&self, port: u16, text: &[u8]) -> bool {
         match port {
             TEXT_PORT => self.text.output.try_write(text),
@@ -77,7 +81,7 @@ impl IoManager {
         }
     }
 
-    /// Reads from a port: all ones, since no port is readable.
+    /// Reads from a port: all ones, because no port is readable.
     pub fn pio_read(&self, _port: u16, bytes: &mut [u8]) {
         bytes.fill(0xff);
     }

@@ -1,13 +1,13 @@
 //! Control of the vCPU threads.
 //!
-//! A vCPU thread starts paused. It runs when the [`VcpuManager`] sends it a command, until it is interrupted
-//! or its vCPU stops at a debug event; each of these it reports with one reply, and then it waits for the
-//! next command. While it is paused, it executes calls on its vCPU ([`VcpuManager::call`]): a vCPU is only
-//! used from its own thread, because ptrace(2) requires that.
+//! A vCPU thread starts paused, and waits for commands of the [`VcpuManager`]. The command to run lets it run
+//! the guest until the manager interrupts it, or its vCPU stops at a debug event. It reports either with one
+//! reply, and waits for the next command. While it is paused, it can execute a function with its vCPU
+//! ([`VcpuManager::call`]). A vCPU is only used by its own thread, because ptrace(2) requires that.
 //!
 //! A signal interrupts a thread that runs the guest. A signal that arrives just before the thread enters the
 //! guest is lost, so the manager repeats it until the thread replies. This costs the guest nothing while it
-//! runs: the thread looks for commands only after an interrupted run, at which point the guest's last I/O
+//! runs: the thread looks for commands only after an interrupted run. At that point, the guest's last I/O
 //! access is complete.
 
 use std::io;
@@ -28,7 +28,7 @@ use crate::vcpu::thread_id::ThreadId;
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
 /// Longest time after which a signal is repeated.
 const MAX_SIGNAL_INTERVAL: Duration = Duration::from_millis(10);
-/// Time after which a paused vCPU thread looks whether its vCPU has ended ([`Vcpu::has_ended`]).
+/// Interval at which a paused vCPU thread checks if its vCPU has ended ([`Vcpu::has_ended`]).
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Function that a vCPU thread calls with its vCPU.
@@ -73,8 +73,8 @@ pub struct VcpuEndpoint {
 }
 
 impl VcpuEndpoint {
-    /// Executes commands until the vCPU is to run, or has ended, which its run reports. Returns false if the
-    /// thread is to exit.
+    /// Executes commands until the vCPU must run. Also returns true if the vCPU has ended, which its next run
+    /// reports. Returns false if the thread must exit.
     #[must_use]
     pub fn wait_for_run(&self, vcpu: &mut dyn Vcpu) -> bool {
         self.thread_id.register();
@@ -89,13 +89,14 @@ impl VcpuEndpoint {
         }
     }
 
-    /// Handles an interrupted run: pauses if the manager has requested it, then as [`Self::wait_for_run`].
+    /// Handles an interrupted run: pauses if the manager has requested it, and then waits as
+    /// [`Self::wait_for_run`] does.
     #[must_use]
     pub fn interrupted(&self, vcpu: &mut dyn Vcpu) -> bool {
         !self.is_pause_requested.load(Ordering::Relaxed) || self.pause(vcpu, VcpuReply::Interrupted)
     }
 
-    /// Reports a debug event, then as [`Self::wait_for_run`].
+    /// Reports a debug event, and then waits as [`Self::wait_for_run`] does.
     #[must_use]
     pub fn stopped(&self, vcpu: &mut dyn Vcpu, event: DebugEvent) -> bool {
         self.pause(vcpu, VcpuReply::Stopped(event))
@@ -105,7 +106,7 @@ impl VcpuEndpoint {
         if self.replies.send(reply).is_err() {
             return false;
         }
-        // It fails if the counter is at its maximum: then the event is readable.
+        // Fails if the counter is at its maximum: then the event is readable already.
         let _: io::Result<()> = self.stop_event.write(1);
         self.wait_for_run(vcpu)
     }
@@ -137,7 +138,7 @@ impl VcpuManager {
     ///
     /// The host cannot create an eventfd or install a signal handler.
     pub fn new(count: usize) -> io::Result<(Self, Vec<VcpuEndpoint>)> {
-        // The handler is empty: that the signal is delivered interrupts the guest.
+        // An empty handler is enough: the delivery of the signal interrupts the guest.
         register_signal_handler(SIGRTMIN(), ignore_signal)?;
         let stop_event = Arc::new(EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?);
         let (vcpus, endpoints) = (0..count).map(|_| VcpuHandle::new(&stop_event)).unzip();
@@ -157,8 +158,8 @@ impl VcpuManager {
         self.vcpus.len()
     }
 
-    /// Event that is readable when [`Self::next_stop`] may return something. Clear it before calling that,
-    /// not after.
+    /// Event that is readable when [`Self::next_stop`] may return a stop. Clear it before that call, not
+    /// after it: a stop in between would be lost.
     #[must_use]
     pub fn stop_event(&self) -> &EventFd {
         &self.stop_event
@@ -211,7 +212,7 @@ impl VcpuManager {
         let vcpu = self.vcpus.get(id).filter(|vcpu| !vcpu.is_running)?;
         let (sender, result) = mpsc::channel();
         let call = move |vcpu: &mut dyn Vcpu| {
-            // It cannot fail: the receiver exists until the result has arrived.
+            // Cannot fail: the receiver exists until the result has arrived.
             let _: Result<(), mpsc::SendError<T>> = sender.send(call(vcpu));
         };
         vcpu.commands.send(VcpuCommand::Call(Box::new(call))).ok()?;
@@ -262,7 +263,7 @@ impl VcpuHandle {
             if start.elapsed() > timeout {
                 return;
             }
-            // The thread drops its endpoint last.
+            // The thread drops its endpoint last, so a disconnected channel means that it exits.
             match self.replies.recv_timeout(interval) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
@@ -310,7 +311,7 @@ impl VcpuHandle {
     }
 }
 
-/// Empty signal handler: unlike an ignored signal, one with a handler interrupts system calls.
+/// Empty signal handler. Unlike an ignored signal, a signal with a handler interrupts system calls.
 pub(crate) extern "C" fn ignore_signal(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 #[cfg(test)]

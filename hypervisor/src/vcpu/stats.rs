@@ -95,8 +95,8 @@ impl Statistics {
     }
 }
 
-/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. What is
-/// not known is null.
+/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. Unknown
+/// values are null.
 pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> String {
     let exits = statistics.map(|statistics| {
         let names = NAMES.iter().map(|name| name.replace(' ', "_"));

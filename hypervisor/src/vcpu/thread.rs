@@ -14,7 +14,7 @@ use crate::vcpu::stats::ExitCounters;
 /// locks per second and vCPU remain, and each costs a host thousands of cycles at most.
 const BUS_LOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// What a vCPU thread uses besides its vCPU.
+/// Objects that a vCPU thread uses besides its vCPU.
 pub(crate) struct VcpuContext {
     pub(crate) vm: Arc<VmHandle>,
     pub(crate) io: Arc<IoManager>,

@@ -1,4 +1,4 @@
-//! What /proc shows of a process in a jail (`uhyve --jail`).
+//! State of a process in a jail (`uhyve --jail`), as /proc shows it.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ pub(crate) fn check(process: i32, files: &[&str]) {
     assert!(words[5].starts_with("ro,nosuid,nodev,noexec"), "{mounts}");
 }
 
-/// Whether a process is in another namespace of this kind than this one.
+/// Returns true if a process is in another namespace of this kind than this one.
 pub(crate) fn has_own_namespace(process: i32, kind: &str) -> bool {
     let link = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).unwrap();
     link(&process.to_string()) != link("self")

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
-/// Limit of what needs far less time.
+/// Time limit of an action that takes far less time.
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// A pipe that takes no more bytes as long as the reader is not read from.

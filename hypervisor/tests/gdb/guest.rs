@@ -1,4 +1,8 @@
 //! Guests that wait for gdb, and gdb processes.
+//!
+//! The tests run for each engine that works on this host. A guest is started by uhyve with `--gdb`, and a
+//! real gdb connects to it, executes a list of commands, and prints their results. Each process has a time
+//! limit, so a test cannot hang.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -192,7 +196,7 @@ pub(crate) fn assert_has(text: &str, parts: &[&str]) {
     }
 }
 
-/// The first of the parts that a text does not contain behind those before it.
+/// Returns the first part that is missing in a text; the parts must occur in this order.
 pub(crate) fn missing<'a>(text: &str, parts: &[&'a str]) -> Option<&'a str> {
     let mut rest = text;
     parts.iter().copied().find(|part| {

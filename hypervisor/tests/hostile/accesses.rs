@@ -69,7 +69,7 @@ fn guest_survives_random_accesses_outside_memory() {
     }
 }
 
-/// Accesses that start in memory or in a device and end behind it.
+/// Accesses that start in memory or in a device and end after it.
 #[test]
 fn guest_survives_accesses_across_boundaries() {
     let access_boundaries = |guest: &mut GuestBuilder| {

@@ -1,4 +1,4 @@
-//! What a guest shows to its user, and what other processes see of it.
+//! Deception: output of a guest to its user's terminal, and its appearance to other processes.
 
 use std::fs;
 use std::io::Read;

@@ -141,7 +141,7 @@ impl DiskImage {
         self.file.display().to_string()
     }
 
-    /// Whether the contents are the original ones.
+    /// Returns true if the contents are the original ones.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.current() == self.original
     }

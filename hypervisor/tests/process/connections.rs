@@ -1,4 +1,4 @@
-//! Connections to the GDB server: who may debug the guest, and what others achieve.
+//! Connections to the GDB server: users who may debug the guest, and attempts of others.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

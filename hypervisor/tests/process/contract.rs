@@ -1,4 +1,7 @@
 //! The contract of [`hermit_interface::process`]: ports, device registers, memory, interrupts, CPUs, timers.
+//!
+//! Each test assembles a guest that uses one part of the contract, without a kernel. The guest exits with its
+//! own status when it has reached its end, so a test sees any deviation by the status or the output.
 
 use std::mem::offset_of;
 

@@ -25,7 +25,7 @@ const ONE: i32 = FREE + 0x6000;
 const BUFFERS: i32 = FREE + 0x8000;
 const SIZE: i32 = 0x800;
 
-/// Offsets in a buffer: the frame behind the virtio-net header of 12 bytes, and in the frame EtherType, IPv4
+/// Offsets in a buffer: the frame after the virtio-net header of 12 bytes, and in the frame EtherType, IPv4
 /// protocol and addresses, UDP ports and payload.
 const FRAME: i32 = 12;
 const TYPE: i32 = FRAME + 12;

@@ -56,8 +56,8 @@ impl From<Output> for Outcome {
     }
 }
 
-/// Option of a network behind a new TAP interface, which uhyve removes. Unless this host can create one,
-/// prints the reason and returns `None`.
+/// Option of a network with a new TAP interface, which uhyve removes. If this host cannot create one, prints
+/// the reason and returns `None`.
 pub(crate) fn new_tap() -> Option<String> {
     let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let is_possible = device.is_ok() && rustix::process::geteuid().is_root();

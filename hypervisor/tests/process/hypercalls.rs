@@ -15,7 +15,7 @@ const DONE: u8 = 42;
 /// Number of hypercalls of a kind.
 const TIMES: u32 = 3000;
 
-/// Runs a guest, and returns what it has printed.
+/// Runs a guest, and returns its output.
 #[track_caller]
 fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
     let image = GuestBuilder::image(DONE, |guest| {
@@ -40,7 +40,7 @@ fn random(guest: &mut GuestBuilder, register: AsmRegister64) -> Assembled {
     code.shr(register, 20u32)
 }
 
-/// Makes hypercalls of which `prepare` chooses arguments; the others are random.
+/// Makes hypercalls with random arguments, after `prepare` has replaced some of them.
 fn call_often(guest: &mut GuestBuilder, prepare: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Assembled {
     Driver(guest).repeat(TIMES, |driver| {
         let guest = &mut *driver.0;
@@ -58,7 +58,7 @@ fn guest_survives_random_hypercalls() {
         // Operations, and one that does not exist.
         call_often(guest, |guest| {
             guest.code.and(rdi, 3)?;
-            // No port: what it prints would be of any size.
+            // Makes the port invalid: otherwise the guest would print to text ports at random.
             guest.code.or(rsi, 1 << 30)
         })
     });

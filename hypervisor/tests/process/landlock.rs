@@ -17,7 +17,7 @@ fn without_landlock(mut command: Command) -> Output {
     let refuse = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, ARCH.try_into().unwrap()).unwrap();
     let filter = BpfProgram::try_from(filter).unwrap();
-    // The filter holds for one thread and what it starts.
+    // The filter holds for one thread and the processes that it starts.
     let thread = thread::spawn(move || {
         apply_filter(&filter).unwrap();
         command.output().unwrap()

@@ -7,7 +7,7 @@ use iced_x86::code_asm::{CodeAssembler, al, eax, r12, rax};
 use crate::guest::{Assembled, FREE, GuestBuilder, Operand};
 use crate::virtio::Machine;
 
-/// Word that is written to a queue event, behind what drivers use.
+/// Word that is written to a queue event, at an address that drivers do not use.
 const ONE: i32 = FREE + 0x3_0000;
 
 /// Guest physical address of a register of a device.

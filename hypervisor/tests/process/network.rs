@@ -1,4 +1,8 @@
 //! Network devices: a guest echoes datagrams through a tap and through sockets.
+//!
+//! The guest is a driver without a network stack ([`crate::echo`]). The tests send datagrams from the host,
+//! and expect each of them to come back unchanged. Tests with a tap need root, and are skipped with a message
+//! elsewhere.
 
 mod qemu;
 

@@ -166,7 +166,7 @@ fn sigterm_and_sigint_leave_no_process() {
     }
 }
 
-/// Whether this process ignores a signal (proc(5), `SigIgn`).
+/// Returns true if this process ignores a signal (proc(5), `SigIgn`).
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -180,7 +180,7 @@ fn signals_that_the_parent_has_blocked_end_the_guest() {
     // Under nohup(1), uhyve ignores SIGHUP, too.
     for (signal, code) in cases.into_iter().filter(|(signal, _)| !is_ignored(*signal)) {
         let parent = thread::spawn(|| {
-            // Of this thread, and of what it starts.
+            // Only of this thread, and of the process that it starts.
             SigSet::all().thread_block().unwrap();
             start_spinning(&[])
         });

@@ -1,4 +1,4 @@
-//! What holds from the start on: files are opened that are files, limits count, and there is a report.
+//! Start of uhyve: it opens only regular files, limits count from the beginning, and there is a report.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

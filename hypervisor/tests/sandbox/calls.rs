@@ -359,8 +359,8 @@ fn rule_of_rate_limits_allows_threads_of_limited_devices_to_set_timers() {
     });
 }
 
-/// Asserts which roles may make each call under this rule, for the calls of which `allowed` returns the
-/// roles.
+/// Asserts which roles may make a call under this rule. `allowed` returns the roles by the call's name, or
+/// `None` for calls that are not checked.
 fn expect(rule: &str, allowed: impl Fn(&str) -> Option<&'static [Role]>) {
     for (index, call) in calls().iter().enumerate() {
         let Some(allowed) = allowed(call.name) else { continue };

@@ -268,7 +268,7 @@ fn signal_and_timeout_end_the_machine() {
     assert_eq!(child.wait().unwrap().code(), Some(124));
 }
 
-/// Whether all threads exist and have a system-call filter.
+/// Returns true if all threads exist and have a system-call filter.
 fn threads_are_confined(child: &Child) -> bool {
     let tasks = only_child(child).and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
     let statuses =

@@ -32,7 +32,7 @@ pub struct Config {
     pub guest_mac: Mac,
     /// Maximum size in bytes of an IP packet, on both sides.
     pub mtu: u16,
-    /// IPv4 address of the guest, and its prefix length. It is what the DHCP server assigns.
+    /// IPv4 address of the guest, which the DHCP server assigns, and its prefix length.
     pub guest_v4: (Ipv4Addr, u8),
     /// Default gateways.
     pub gateways: (Ipv4Addr, Ipv6Addr),

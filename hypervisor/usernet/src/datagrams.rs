@@ -1,12 +1,14 @@
 //! Flows of datagrams: UDP, and ICMP echo.
 //!
-//! A flow of the guest's has a socket of its own, which is connected: so the host filters what comes back,
-//! and reports errors. A client of a forwarded port has a flow without a socket, which leads answers back to
-//! that port.
+//! UDP has no connections, so a flow stands for the datagrams between two addresses and ports. It begins with
+//! the first datagram, and ends after some time without any. A flow that the guest begins has a socket of its
+//! own. The socket is connected, so the host drops datagrams of others, and reports errors. The flow of a
+//! client of a forwarded port has no socket: it only remembers the client, so that the guest's answers leave
+//! by that port.
 //!
-//! If there is no room for another flow, or no descriptor, the one ends that was used least recently: flows
-//! of the guest make room for those of the guest, and clients for clients. TCP gets descriptors of idle
-//! flows, too, but not the last ones.
+//! If there is no room for another flow, or no descriptor, the flow that was used least recently ends. Flows
+//! of the guest make room only for flows of the guest, and flows of clients only for those of clients. TCP
+//! may also take the descriptors of idle flows, except the last ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -28,13 +30,14 @@ use crate::{Guest, Usage};
 const MAX_FLOWS: usize = 4_096;
 const MAX_CLIENTS: usize = 1_024;
 
-/// Number of flows with sockets that are left if TCP needs descriptors.
+/// Number of flows with sockets that are kept even if TCP needs descriptors.
 const RESERVED_SOCKETS: usize = 64;
 
 /// Time in nanoseconds after which an idle flow ends (RFC 4787 §4.3 asks for two minutes at least).
 const IDLE_TIMEOUT: u64 = 180_000_000_000;
 
-/// The same for questions to name servers, each of which has a port of its own.
+/// Idle timeout in nanoseconds of queries to name servers. It is shorter, because each query has a port of
+/// its own.
 const DNS_TIMEOUT: u64 = 15_000_000_000;
 
 /// Time in nanoseconds between two searches for idle flows.
@@ -52,11 +55,11 @@ pub(crate) struct Key {
     pub(crate) ends: Ends,
 }
 
-/// Way to the peer of a flow.
+/// Path to the peer of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Route<D> {
     Socket(D),
-    /// The forwarded port of this number, and the address of the client there.
+    /// Number of the forwarded port, and address of the client there.
     Port(usize, SocketAddr),
 }
 
@@ -80,7 +83,7 @@ impl<D> Flow<D> {
     }
 }
 
-/// Where datagrams may have arrived.
+/// Source from which datagrams may have arrived.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Flow(Token),
@@ -95,7 +98,7 @@ pub(crate) struct Datagrams<D> {
     /// Number of flows of clients.
     clients: usize,
     ready: VecDeque<Source>,
-    /// True for each forwarded port that is in the queue.
+    /// True for each forwarded port that is in the queue `ready`.
     is_port_queued: Vec<bool>,
     scan_at: Option<u64>,
 }
@@ -112,7 +115,7 @@ impl<D> Datagrams<D> {
         }
     }
 
-    /// Counts what is held for the flows.
+    /// Adds the resources of the flows to `usage`.
     pub(crate) fn count(&self, usage: &mut Usage) {
         usage.datagram_flows = self.flows.len();
         usage.queued += self.ready.len();
@@ -123,8 +126,8 @@ impl<D> Datagrams<D> {
         !self.ready.is_empty()
     }
 
-    /// Sends a datagram of the guest's: a part of its frame. Returns why the guest is to be told that it did
-    /// not arrive.
+    /// Sends a datagram of the guest, which is a part of its frame. Returns a reason if the guest must be
+    /// informed by an ICMP error that the datagram did not arrive.
     pub(crate) fn transmit<H: Host<Datagrams = D>>(
         &mut self,
         host: &mut H,
@@ -148,7 +151,7 @@ impl<D> Datagrams<D> {
         reason(&result.err()?)
     }
 
-    /// Opens a flow for the guest. Returns `None` if the datagram is dropped without a word.
+    /// Opens a flow for the guest. Returns `None` if the datagram is dropped without an ICMP error.
     fn open<H: Host<Datagrams = D>>(
         &mut self,
         host: &mut H,
@@ -165,7 +168,7 @@ impl<D> Datagrams<D> {
         let Some(token) = self.flows.next() else { return Ok(None) };
         let mut result = host.open(key.protocol, to, token);
         if result.as_ref().is_err_and(is_exhausted) {
-            // Descriptors are scarcer than places in the table.
+            // The process is out of descriptors although the table has room. The end of a flow frees one.
             self.end_oldest(false);
             let Some(token) = self.flows.next() else { return Ok(None) };
             result = host.open(key.protocol, to, token);
@@ -191,8 +194,8 @@ impl<D> Datagrams<D> {
         self.flows.len() - self.clients
     }
 
-    /// Closes the socket that was used least recently, since TCP needs a descriptor. Returns false if there
-    /// are only few.
+    /// Closes the socket that was used least recently, because TCP needs a descriptor. Returns false if only
+    /// few are left.
     pub(crate) fn free_socket(&mut self) -> bool {
         let is_freed = self.sockets() > RESERVED_SOCKETS;
         if is_freed {
@@ -201,7 +204,7 @@ impl<D> Datagrams<D> {
         is_freed
     }
 
-    /// Ends the flow that was used least recently, of clients or of the guest.
+    /// Ends the flow that was used least recently: one of a client, or one of the guest.
     fn end_oldest(&mut self, is_client: bool) {
         let flows = self.flows.iter().filter(|(_, flow)| flow.is_client() == is_client);
         if let Some((token, _)) = flows.min_by_key(|(_, flow)| flow.last_used) {
@@ -220,14 +223,14 @@ impl<D> Datagrams<D> {
         }
     }
 
-    /// Notes that a flow's socket has a datagram or an error.
+    /// Records that a flow's socket has a datagram or an error.
     pub(crate) fn note(&mut self, token: Token) {
         let Some(flow) = self.flows.get_mut(token).filter(|flow| !flow.is_queued) else { return };
         flow.is_queued = true;
         self.ready.push_back(Source::Flow(token));
     }
 
-    /// Notes that a forwarded port has a datagram.
+    /// Records that a forwarded port has a datagram.
     pub(crate) fn note_port(&mut self, port: usize) {
         if let Some(is_queued) = self.is_port_queued.get_mut(port).filter(|is_queued| !**is_queued) {
             *is_queued = true;
@@ -288,12 +291,12 @@ impl<D> Datagrams<D> {
         let max = max_data(config, ends.peer.is_ipv4()).min(place.limits.max_frame.saturating_sub(offset));
         let mut header = [0; ECHO];
         let header = if protocol == Protocol::Echo { &mut header[..] } else { &mut header[..0] };
-        // One byte more: a datagram that fills it is too long.
+        // One byte more than the maximum: a datagram that fills it is too long.
         let result = host.receive(socket, header, place.space, offset..offset + max + 1);
         flow.last_used = host.now();
         match result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            // There may be more behind an error.
+            // The socket may have datagrams after an error.
             Err(error) => {
                 self.note(token);
                 let message = reason(&error)
@@ -305,6 +308,7 @@ impl<D> Datagrams<D> {
                     Protocol::Echo => write_echo(config, ends, header, length, place),
                     _ => write_udp(config, ends, length, place),
                 };
+                // Queued again at the end, so that flows take turns.
                 self.note(token);
                 Ok((length <= max).then_some(output))
             }
@@ -323,7 +327,8 @@ impl<D> Datagrams<D> {
             *is_queued = false;
         }
         let guest_port = config.udp_ports.get(port).copied().unwrap_or_default();
-        // The data of IPv4 begins where that of IPv6 would not, so that the address has to be known before.
+        // The position of the data depends on the IP version, and must be known before the datagram is
+        // received. So the guest gets all datagrams of forwarded ports over IPv4.
         let offset = ip_offset(true) + UDP;
         let max = max_data(config, true).min(place.limits.max_frame.saturating_sub(offset));
         let datagram = match host.receive_from(port, place.space, offset..offset + max + 1) {
@@ -349,7 +354,7 @@ impl<D> Datagrams<D> {
         self.insert(key, Route::Port(port, from), now).map(|_| key.ends)
     }
 
-    /// Ends of the flow of a client of a forwarded port.
+    /// Returns the ends of the flow of a client of a forwarded port, and adds the flow if it is new.
     fn client<H: Host<Datagrams = D>>(
         &mut self,
         host: &H,
@@ -369,7 +374,8 @@ impl<D> Datagrams<D> {
                 flow.last_used = now;
                 return Some(key.ends);
             }
-            // Another client has the same address and port in the guest's eyes.
+            // Another client has the same address and port, as the guest sees it. The next port of the
+            // gateway is tried.
             peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1).max(1));
         }
         None
@@ -386,7 +392,7 @@ fn write_udp<H: Host>(config: &Config, ends: Ends, length: usize, place: &mut Pl
     Output { data: length, offload: emit::write_udp(config.guest_mac, ends, length, place.head) }
 }
 
-/// Writes the headers of an echo reply: the identifier is the guest's in place of the socket's.
+/// Writes the headers of an echo reply. The identifier of the socket is replaced by that of the guest.
 fn write_echo<H: Host>(
     config: &Config,
     ends: Ends,
@@ -398,7 +404,7 @@ fn write_echo<H: Host>(
     let ident = ends.guest.port().to_be_bytes();
     let old = [word(echo, IDENT), word(echo, CHECKSUM)];
     let ips = (ends.peer.ip(), ends.guest.ip());
-    // The checksum of ICMPv6 covers the addresses, which are others here: the receiver computes it.
+    // The checksum of ICMPv6 covers the addresses, which have changed. The receiver completes it.
     let checksum = if ends.peer.is_ipv4() {
         replaced_checksum(old[1], old[0], u16::from_be_bytes(ident))
     } else {
@@ -427,7 +433,8 @@ fn replaced_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !u16::from_be_bytes([high, low])
 }
 
-/// Why a datagram did not arrive, as far as a router or a host has said so.
+/// Converts an error of a socket into the reason that a router or a host has reported; `None` for other
+/// errors.
 fn reason(error: &io::Error) -> Option<Unreachable> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Some(Unreachable::Port),

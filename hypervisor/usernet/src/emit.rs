@@ -1,4 +1,10 @@
 //! Headers of frames for the guest.
+//!
+//! The headers of a frame are written to a buffer of this process, and its data goes directly from a socket
+//! to guest memory. So the data is not at hand when its checksum would be computed. The TCP or UDP header
+//! gets only the sum of the pseudo header, and [`Offload`] leaves the rest to the receiver, as a virtio-net
+//! header does (virtio 1.2 §5.1.6). For a receiver without checksum offload, [`Offload::complete`] computes
+//! the checksum afterwards.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,23 +31,23 @@ const UDP_CHECKSUM: u16 = 6;
 /// Work that is left to the receiver of a frame: the fields of a virtio-net header (virtio 1.2 §5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Position at which a checksum begins, and the offset of its field from there. `None` if no checksum is
-    /// left to the receiver.
+    /// Position at which the checksummed bytes begin, and the offset of the checksum field from there. `None`
+    /// if the checksum is complete.
     pub checksum: Option<(u16, u16)>,
-    /// Maximum size in bytes of the data of each segment, if the data is more than one segment has.
+    /// Maximum size in bytes of the data of each segment; `None` if the data fits into one segment.
     pub segment_size: Option<u16>,
-    /// True if the packet is one of IPv4.
+    /// True for an IPv4 packet.
     pub is_v4: bool,
 }
 
 impl Offload {
-    /// Completes the checksum of a frame for a receiver that cannot, if it is left to the receiver.
+    /// Completes the checksum of a frame, if it is left to the receiver, for a receiver that cannot do so.
     pub fn complete(self, frame: &mut [u8]) {
         let Some((start, offset)) = self.checksum else { return };
         let Some(bytes) = frame.get_mut(usize::from(start)..) else { return };
-        // The field has the sum of the pseudo header.
+        // The checksum field contains the sum of the pseudo header already.
         let sum = match !checksum::data(bytes) {
-            // Zero would mean that a datagram has none (RFC 768).
+            // In UDP, a checksum of zero means that there is no checksum (RFC 768).
             0 => u16::MAX,
             sum => sum,
         };
@@ -57,8 +63,7 @@ pub(crate) const fn ip_offset(is_v4: bool) -> usize {
     ETHERNET + if is_v4 { IPV4 } else { IPV6 }
 }
 
-/// Writes the headers of Ethernet and IP for a payload of `length` bytes. The rest of `head` is for what
-/// follows.
+/// Writes the headers of Ethernet and IP for a payload of `length` bytes to the front of `head`.
 fn write_ip(
     head: &mut [u8],
     guest: Mac,
@@ -99,7 +104,8 @@ pub(crate) fn write_ip_header(
     write_ip(head, guest, ips, protocol, length, HOP_LIMIT);
 }
 
-/// A frame with an IP packet whose payload is given whole. The checksum within the payload is the caller's.
+/// A frame with an IP packet and its whole payload. The caller has computed the checksum inside of the
+/// payload.
 pub(crate) fn packet(
     guest: Mac,
     ips: (IpAddr, IpAddr),
@@ -155,7 +161,7 @@ impl TcpHeader {
         if let (Some((mss, scale)), Some(options)) = (self.syn_options, bytes.get_mut(TCP..)) {
             let rest = TcpOption::MaxSegmentSize(mss).emit(options);
             let rest = TcpOption::NoOperation.emit(rest);
-            // Without window scaling, three bytes of padding.
+            // Without window scaling, the option is replaced by three bytes of padding.
             scale.map_or(TcpOption::EndOfList, TcpOption::WindowScale).emit(rest);
         }
         Offload { checksum: Some((short(offset), TCP_CHECKSUM)), segment_size: None, is_v4: from.is_ipv4() }
@@ -178,7 +184,7 @@ pub(crate) fn write_udp(guest: Mac, ends: Ends, length: usize, head: &mut Vec<u8
     Offload { checksum: Some((short(offset), UDP_CHECKSUM)), segment_size: None, is_v4: from.is_ipv4() }
 }
 
-/// A frame with a UDP datagram whose data is given whole, and whose checksum is complete.
+/// A frame with a UDP datagram and all of its data. The checksum is complete.
 pub(crate) fn udp(guest: Mac, ends: Ends, data: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     let offload = write_udp(guest, ends, data.len(), &mut frame);
@@ -187,13 +193,13 @@ pub(crate) fn udp(guest: Mac, ends: Ends, data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Sum of the pseudo header, from which the receiver goes on.
+/// Sum of the pseudo header. The receiver adds the sum of the rest.
 pub(crate) fn pseudo_header((from, to): (IpAddr, IpAddr), protocol: IpProtocol, length: usize) -> u16 {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     checksum::pseudo_header(&from.into(), &to.into(), protocol, length)
 }
 
-/// Where the receiver is to compute a checksum, whose field has an offset from the start of what it covers.
+/// Position at which a checksum begins, and the offset of its field from there, for [`Offload::checksum`].
 pub(crate) fn checksum_of(start: usize, field: usize) -> (u16, u16) {
     (short(start), short(field))
 }

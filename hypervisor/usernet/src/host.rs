@@ -50,7 +50,7 @@ pub struct Datagram {
     pub from: SocketAddr,
 }
 
-/// Sockets of the host. No call blocks: what cannot be done now fails with [`io::ErrorKind::WouldBlock`], and
+/// Sockets of the host. No call blocks: a call that would block fails with [`io::ErrorKind::WouldBlock`], and
 /// an event follows. Events are edge-triggered (epoll(7), `EPOLLET`).
 pub trait Host {
     /// TCP socket.
@@ -72,7 +72,7 @@ pub trait Host {
     ///
     /// # Errors
     ///
-    /// Those of socket(2) and connect(2), but for `EINPROGRESS`.
+    /// Those of socket(2) and connect(2), except `EINPROGRESS`.
     fn connect(&mut self, to: SocketAddr, token: Token) -> io::Result<Self::Stream>;
 
     /// Returns the error that has ended a connection, or the attempt to connect (`SO_ERROR`).

@@ -1,9 +1,9 @@
 //! User-mode network of a guest.
 //!
-//! The guest's Ethernet frames end here. What they carry goes on by ordinary sockets of the host, and what
-//! these receive becomes frames for the guest: so a guest has a network without root, without an interface of
-//! the host, and without another program. The gateway answers for all addresses but the guest's; DHCP and
-//! router advertisements configure the guest.
+//! The guest's Ethernet frames end here. Their payload goes on by ordinary sockets of the host, and data that
+//! the sockets receive becomes frames for the guest. So a guest has a network without root, without an
+//! interface of the host, and without another program. The gateway answers for all addresses except the
+//! guest's. DHCP and router advertisements configure the guest.
 //!
 //! ```text
 //!  guest ── frame ──► UserNetwork::transmit ─► parse ─► link, dhcp, icmp: answered here ──┐
@@ -13,12 +13,13 @@
 //!  guest ◄── frame ── UserNetwork::receive ◄─────────────┴── handle_event ┘ ◄──────────────┘
 //! ```
 //!
-//! Nothing here blocks or makes a system call: [`Host`] does, which also moves the data, from the guest's
-//! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and the
-//! memory for them are bounded.
+//! Nothing here blocks or makes a system call. [`Host`] does that, and also moves the data from the guest's
+//! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and their
+//! memory are bounded.
 //!
-//! Not carried, without a word: fragments, IPv4 options, IPv6 extension headers, and packets from addresses
-//! that no host has. So a datagram has at most as many bytes as a packet of the MTU, in both directions.
+//! Some packets are dropped without an ICMP error: fragments, packets with IPv4 options or IPv6 extension
+//! headers, and packets from addresses that no host has. So a datagram has at most as many bytes as a packet
+//! of the MTU, in both directions.
 //!
 //! | module | |
 //! | --- | --- |
@@ -30,7 +31,7 @@
 //! | `datagrams` | flows of UDP and of ICMP echo |
 //! | `signs` | signs that the guest has started |
 //! | `slab` | flows by their numbers |
-//! | `usage` | what a network holds |
+//! | `usage` | resources that a network uses |
 
 #![forbid(unsafe_code)]
 
@@ -158,7 +159,7 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Sets what the guest's driver takes.
+    /// Sets the limits of frames for the guest's driver.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -169,14 +170,14 @@ impl<H: Host> UserNetwork<H> {
         !self.frames.is_empty() || self.tcp.has_output() || self.datagrams.has_output()
     }
 
-    /// True if sockets have not taken all that the guest has sent.
+    /// True if sockets have not taken all data that the guest has sent.
     #[must_use]
     pub const fn has_unsent(&self) -> bool {
         self.tcp.has_unsent()
     }
 
-    /// Handles a frame of the guest's of `length` bytes. `head` are its first bytes, at least [`MAX_HEADERS`]
-    /// unless it is shorter.
+    /// Handles a frame of `length` bytes from the guest. `head` has its first bytes: at least
+    /// [`MAX_HEADERS`], unless the frame is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
         let packet = match parse::frame(head, length, self.config.guest_mac) {
             Some(Parsed::Arp) => return self.transmit_arp(host, head),
@@ -190,11 +191,11 @@ impl<H: Host> UserNetwork<H> {
             IpProtocol::Icmp | IpProtocol::Icmpv6 => self.transmit_icmp(host, &packet, head, frame),
             _ => {}
         }
-        // After the packet itself, which may be the answer to a SYN.
+        // After the packet itself, because it may be the answer to a SYN.
         self.note(host, Signs::of_source(&self.guest, packet.source));
     }
 
-    /// Notes the IPv6 address that the guest has chosen.
+    /// Records the IPv6 address that the guest has chosen.
     fn learn(&mut self, source: IpAddr) {
         if let IpAddr::V6(address) = source
             && self.config.guest_v6.is_none()
@@ -204,7 +205,7 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Notes signs that the guest has started.
+    /// Records signs that the guest has started.
     fn note(&mut self, host: &H, signs: Signs) {
         if !self.signs.contains(signs) {
             self.signs |= signs;
@@ -300,7 +301,7 @@ impl<H: Host> UserNetwork<H> {
         self.refuse(refused, key.ends, packet, head);
     }
 
-    /// Tells the guest why its packet did not arrive, if it is to be told.
+    /// Sends an ICMP error to the guest, if its packet did not arrive for a reason that it must learn.
     fn refuse(&mut self, reason: Option<Unreachable>, ends: Ends, packet: &Packet, head: &[u8]) {
         let Some(reason) = reason else { return };
         let start = head.get(packet.payload.start..).unwrap_or_default();
@@ -324,15 +325,17 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Has the guest receive a frame, if there is room. The answer to a packet beyond the MTU is one, too.
+    /// Queues a frame for the guest, if there is room. Drops a frame beyond the MTU: the answer to a packet
+    /// beyond the MTU may be such a frame.
     fn push(&mut self, frame: Option<Vec<u8>>) {
         let max = parse::ETHERNET + usize::from(self.config.mtu);
         self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
     }
 
-    /// Accepts clients that wait, as long as descriptors of idle flows of datagrams are of use.
+    /// Accepts waiting clients. If descriptors are exhausted, ends idle flows of datagrams for them.
     fn accept(&mut self, host: &mut H) {
         let mut flows_before = usize::MAX;
+        // Stops when a freed descriptor has not led to another flow.
         while self.tcp.accept(host, &self.config, &self.guest) && self.tcp.len() != flows_before {
             flows_before = self.tcp.len();
             if !self.datagrams.free_socket() {
@@ -341,7 +344,7 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Handles an event of the host's.
+    /// Handles an event of the host.
     pub fn handle_event(&mut self, host: &mut H, event: Event) {
         match event {
             Event::Stream(token, readiness) => {
@@ -378,8 +381,8 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Writes the next frame for the guest: its first bytes to `head`, which is cleared before, and the
-    /// others to the space after as many bytes. Returns `None` if there is no frame.
+    /// Writes the next frame for the guest. Its first bytes go to `head`, which is cleared before. The others
+    /// go to the space, after as many bytes as `head` has. Returns `None` if there is no frame.
     pub fn receive(&mut self, host: &mut H, head: &mut Vec<u8>, space: &mut H::Space<'_>) -> Option<Output> {
         loop {
             head.clear();
@@ -388,6 +391,7 @@ impl<H: Host> UserNetwork<H> {
                 return Some(Output::default());
             }
             let mut place = Place { head, space, limits: self.limits };
+            // TCP and datagrams take turns, so that neither starves the other.
             self.is_turn_of_tcp = !self.is_turn_of_tcp;
             let is_datagram = self.datagrams.has_output() && (self.is_turn_of_tcp || !self.tcp.has_output());
             let result = if is_datagram {
@@ -405,8 +409,8 @@ impl<H: Host> UserNetwork<H> {
     }
 }
 
-/// The first bytes of the guest's SYN, as far as an error quotes them: with another number, the guest would
-/// not know it (RFC 5927 §4.1).
+/// First bytes of the guest's SYN, as an ICMP error quotes them. With another sequence number, the guest
+/// would not recognise its SYN (RFC 5927 §4.1).
 fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
     let [a, b] = ends.guest.port().to_be_bytes();
     let [c, d] = ends.peer.port().to_be_bytes();
@@ -414,7 +418,7 @@ fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Copies a message that is answered here. `None` if it is too long.
+/// Copies a message that is answered here. Returns `None` if it is too long.
 fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
     if part.len() > MAX_MESSAGE {
         return None;

@@ -1,5 +1,9 @@
-//! Headers of the guest's frames. Frames are untrusted: only their first bytes are copied, and all offsets
-//! are checked against the length of the frame.
+//! Parser of the headers of the guest's frames.
+//!
+//! Frames are untrusted. Only their first bytes are copied, and the parser sees only this copy, so the guest
+//! cannot change a header after it was checked. The data stays in guest memory: the parser returns its
+//! position in the frame, and checks it against the length of the frame. Frames that the network does not
+//! carry are refused here, such as fragments and packets with options.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -10,7 +14,7 @@ use smoltcp::wire::{
     TcpPacket, UdpPacket,
 };
 
-/// Number of bytes of a frame in which all headers are: Ethernet's, IPv6's, and TCP's with options.
+/// Number of bytes at the front of a frame that contain all headers: Ethernet, IPv6, and TCP with options.
 pub const MAX_HEADERS: usize = 14 + 40 + 60;
 
 /// Size in bytes of an Ethernet header.
@@ -47,7 +51,7 @@ pub(crate) struct Segment {
     pub(crate) seq: Seq,
     pub(crate) ack: Seq,
     pub(crate) flags: Flags,
-    /// Window, not scaled.
+    /// Window as in the segment, without scaling.
     pub(crate) window: u16,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
@@ -62,8 +66,8 @@ pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
 }
 
-/// Parses a frame of `length` bytes, of which `head` are the first ones, from the guest with the MAC address
-/// `mac`. Returns `None` for a frame that the network does not carry.
+/// Parses a frame of `length` bytes from the guest with the MAC address `mac`. `head` has the first bytes of
+/// the frame. Returns `None` for a frame that the network does not carry.
 pub(crate) fn frame(head: &[u8], length: usize, mac: [u8; 6]) -> Option<Parsed> {
     let frame = EthernetFrame::new_checked(head).ok()?;
     if frame.src_addr() != EthernetAddress(mac) {
@@ -78,7 +82,7 @@ pub(crate) fn frame(head: &[u8], length: usize, mac: [u8; 6]) -> Option<Parsed> 
 }
 
 fn packet_v4(bytes: &[u8], length: usize) -> Option<Packet> {
-    // `new_checked` would want the whole packet.
+    // `new_checked` would require the whole packet.
     let packet = Ipv4Packet::new_unchecked(bytes.get(..IPV4)?);
     let is_whole = !packet.more_frags() && packet.frag_offset() == 0;
     // A header with options is longer. A source route (RFC 791 §3.1) would lead to another address.
@@ -105,8 +109,8 @@ fn packet_v6(bytes: &[u8], length: usize) -> Option<Packet> {
 }
 
 impl Packet {
-    /// The TCP segment in the packet. Checksums are not verified: between the guest and this process, nothing
-    /// is lost.
+    /// The TCP segment in the packet. Its checksum is not verified, because frames are not corrupted between
+    /// the guest and this process.
     pub(crate) fn segment(&self, head: &[u8]) -> Option<Segment> {
         let Range { start, end } = self.payload;
         let bytes = head.get(start..)?;
@@ -129,8 +133,8 @@ impl Packet {
         })
     }
 
-    /// The UDP datagram in the packet: its ends, and the position of its data. `None` also for a datagram
-    /// without a source port: there could be no answer.
+    /// The UDP datagram in the packet: its ends, and the position of its data. Returns `None` for an invalid
+    /// datagram, and for one without source port, because it cannot be answered.
     pub(crate) fn datagram(&self, head: &[u8]) -> Option<(Ends, Range<usize>)> {
         let Range { start, end } = self.payload;
         let header = UdpPacket::new_unchecked(head.get(start..)?.get(..UDP)?);

@@ -1,15 +1,18 @@
-//! TCP flows.
+//! TCP flows: connections of the guest that end here, each joined with a socket of the host.
+//!
+//! A flow begins in one of two ways. If the guest sends a SYN, a socket connects to the peer. If a client is
+//! accepted at a listener, the guest gets a SYN ([`flow`]). After that, segments of the guest are handled at
+//! once. Segments for the guest are made only when its driver has room for a frame. A flow that may have such
+//! a segment waits in a queue, and the first flow of the queue is asked. So no frames pile up in this process
+//! if the guest takes them slowly, and no flow starves another one.
 //!
 //! | module | |
 //! | --- | --- |
 //! | `clients` | clients of listeners |
 //! | `flow` | state of a flow |
-//! | `segments` | segments of the guest's |
+//! | `segments` | segments from the guest |
 //! | `output` | segments for the guest |
-//! | `timers` | delayed acknowledgements, repetitions, window probes |
-//!
-//! A flow that may have a segment for the guest is in a queue, and is asked in turn. So a guest that takes
-//! frames slowly makes none wait in this process, and no flow starves another one.
+//! | `timers` | delayed acknowledgements, retransmissions, window probes |
 
 mod clients;
 pub(crate) mod flow;
@@ -39,20 +42,21 @@ use crate::{Guest, Readiness, Usage};
 /// Maximum number of flows.
 const MAX_FLOWS: usize = 32_768;
 
-/// Maximum number of flows of the guest's that are not established.
+/// Maximum number of flows that the guest has opened and that are not established.
 const MAX_CONNECTING: usize = 1_024;
 
-/// Maximum number of bytes of the guest's that all flows together keep while their sockets take no more.
+/// Maximum number of bytes that all flows together keep for sockets that take no more.
 const MAX_KEPT: usize = 64 << 20;
 
 /// Answer to a segment that belongs to no flow.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// None.
+    /// No answer.
     Silence,
     /// A segment without data.
     Segment(Vec<u8>),
-    /// The same, unless the host gets a descriptor for another attempt.
+    /// A segment without data: no descriptor was free. The caller may free one and try again, instead of
+    /// sending it.
     Exhausted(Vec<u8>),
     /// An ICMP error about the segment.
     Unreachable(Unreachable),
@@ -76,14 +80,14 @@ pub(crate) struct Tcp<S> {
     /// Flows that may have a segment for the guest.
     ready: VecDeque<Token>,
     timers: Timers,
-    /// Number of flows that are not established: opened by the guest, and by clients of each listener.
+    /// Number of flows that are not established: those of the guest, and those of clients of each listener.
     connecting: usize,
     clients: Vec<usize>,
     /// Number of kept bytes of all flows.
     kept: usize,
     /// Key of initial sequence numbers.
     secret: RandomState,
-    /// True for each listener that may have clients to be accepted, and the numbers of these.
+    /// True for each listener that may have clients to accept, and the numbers of these listeners.
     has_clients: Vec<bool>,
     with_clients: Vec<usize>,
     /// True if the host had no descriptor for a client.
@@ -112,7 +116,7 @@ impl<S> Tcp<S> {
         self.flows.len()
     }
 
-    /// Counts what is held for the flows.
+    /// Adds the resources of the flows to `usage`.
     pub(crate) fn count(&self, usage: &mut Usage) {
         usage.tcp_flows = self.len();
         usage.half_open = self.connecting + self.clients.iter().sum::<usize>();
@@ -137,7 +141,7 @@ impl<S> Tcp<S> {
         Seq(u32::from_le_bytes([a, b, c, d]).wrapping_add(u32::from_le_bytes([e, f, g, h])))
     }
 
-    /// Handles a segment of the guest's.
+    /// Handles a segment from the guest.
     pub(crate) fn transmit<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -158,7 +162,7 @@ impl<S> Tcp<S> {
         self.end(host, (config, guest), token, fate)
     }
 
-    /// Calls `action` for a flow, and counts what it changes.
+    /// Calls `action` for a flow, and updates the counters that it changes.
     fn update(&mut self, token: Token, action: impl FnOnce(&mut Flow<S>) -> Fate) -> Fate {
         let Some(flow) = self.flows.get_mut(token) else { return Fate::Lives };
         let (kept, was_half_open) = (flow.incoming.pending.capacity(), flow.is_half_open());
@@ -172,7 +176,7 @@ impl<S> Tcp<S> {
         fate
     }
 
-    /// Counts a flow that is not half open any more.
+    /// Updates the counters for a flow that is no longer half open.
     fn count_established(&mut self, listener: Option<usize>) {
         let count = match listener {
             Some(listener) => self.clients.get_mut(listener),
@@ -198,7 +202,7 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Puts a flow into the list of those whose acknowledgements are delayed, if its own is.
+    /// Adds a flow to the list of delayed acknowledgements, if its own is delayed.
     fn delay_ack_if_due(&mut self, token: Token, now: u64) {
         let Some(flow) = self.flows.get_mut(token) else { return };
         if flow.incoming.ack == AckDue::Delayed && !flow.incoming.is_listed {
@@ -228,7 +232,7 @@ impl<S> Tcp<S> {
             return Answer::Unreachable(Unreachable::Prohibited);
         }
         let token = self.flows.next().filter(|_| self.connecting < MAX_CONNECTING);
-        // The guest repeats its SYN.
+        // No answer: the guest retransmits its SYN, and there may be room by then.
         let Some(token) = token else { return Answer::Silence };
         match host.connect(to, token) {
             Ok(stream) => {
@@ -260,7 +264,8 @@ impl<S> Tcp<S> {
         flow.outgoing.is_readable |= has_hung_up || readiness.contains(Readiness::READABLE);
         flow.outgoing.has_hung_up |= has_hung_up;
         let mut fate = Fate::Lives;
-        // After the end of the stream, and while the guest's window is shut, nothing is read that would fail.
+        // After the end of the stream, or while the guest's window is closed, the socket is not read. So a
+        // read would not report the error.
         let is_reading = flow.outgoing.fin.is_none() && flow.outgoing.window() > 0;
         if !is_reading && readiness.contains(Readiness::FAILED) {
             fate = host.take_error(&flow.stream).map_or(Fate::Lives, |_| Fate::ResetGuest);
@@ -280,7 +285,7 @@ impl<S> Tcp<S> {
         (self.end(host, (config, guest), token, fate), ends)
     }
 
-    /// Handles an event of a socket that connects: it is connected, or that has failed.
+    /// Handles an event of a connecting socket: the connection is established, or has failed.
     fn handle_connected<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -298,7 +303,7 @@ impl<S> Tcp<S> {
             return answer;
         }
         flow.phase = Phase::SynReceived;
-        // The peer may have ended the stream already. There is no second event of that.
+        // The peer may have ended the stream already. The socket does not report that a second time.
         flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
         flow.outgoing.is_due = true;
         self.enqueue(token);
@@ -313,6 +318,7 @@ impl<S> Tcp<S> {
         token: Token,
         fate: Fate,
     ) -> Answer {
+        // A client whose connection the guest has refused over IPv6 gets a second attempt over IPv4.
         if fate == Fate::ResetPeer && self.try_ipv4(config, guest, token) {
             return Answer::Silence;
         }
@@ -320,7 +326,7 @@ impl<S> Tcp<S> {
         match fate {
             Fate::Lives | Fate::Refuses => Answer::Silence,
             Fate::Ends => {
-                // Closing a socket with unread bytes would reset the peer.
+                // Linux resets a connection whose socket is closed with unread bytes.
                 flow.discard(host);
                 if flow.incoming.ack == AckDue::No {
                     Answer::Silence
@@ -350,8 +356,8 @@ impl<S> Tcp<S> {
         Some(flow)
     }
 
-    /// Writes the next segment of all flows for the guest. An answer is a frame of its own, for a flow that
-    /// has ended.
+    /// Writes the next segment for the guest, of any flow. If a flow has ended, returns an answer for it,
+    /// which is a frame of its own.
     pub(crate) fn next_segment<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -382,7 +388,7 @@ fn refusal(error: &io::Error, reset: impl FnOnce() -> Vec<u8>) -> Answer {
         ErrorKind::NetworkUnreachable => Answer::Unreachable(Unreachable::Network),
         ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => Answer::Unreachable(Unreachable::Host),
         ErrorKind::PermissionDenied => Answer::Unreachable(Unreachable::Prohibited),
-        // The guest has timeouts of its own.
+        // The guest has a timeout of its own.
         ErrorKind::TimedOut => Answer::Silence,
         _ => Answer::Segment(reset()),
     }
@@ -401,7 +407,7 @@ fn reset_of_segment(config: &Config, segment: &Segment) -> Vec<u8> {
     )
 }
 
-/// The acknowledgement of the guest's FIN, if that ends the flow.
+/// The acknowledgement of the guest's FIN, if the flow ends with it.
 fn last_ack<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     let Flow { ends, outgoing, incoming, .. } = flow;
     let (ack, window) = (Some(incoming.nxt), incoming.window());
@@ -414,7 +420,7 @@ fn last_ack<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
 /// The reset that ends the guest's half of a flow.
 fn reset_of_flow<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     let is_refused = flow.phase == Phase::Connecting;
-    // What is being repeated may have arrived.
+    // A segment that is being retransmitted may have arrived, so the number is that after all sent data.
     let seq = if is_refused { Seq(0) } else { flow.outgoing.max };
     reset(config, flow.ends, seq, Some(flow.incoming.nxt))
 }
@@ -423,7 +429,7 @@ fn reset(config: &Config, ends: Ends, seq: Seq, ack: Option<Seq>) -> Vec<u8> {
     without_data(config, &TcpHeader { ends, seq, ack, flags: Flags::RST, window: 0, syn_options: None })
 }
 
-/// Frame with a segment without data, whose checksum is complete.
+/// Frame of a segment without data. The checksum is complete.
 fn without_data(config: &Config, header: &TcpHeader) -> Vec<u8> {
     let mut frame = Vec::new();
     header.write(config.guest_mac, 0, &mut frame).complete(&mut frame);

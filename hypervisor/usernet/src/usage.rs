@@ -1,9 +1,9 @@
-//! What a network holds for the guest and its peers.
+//! Resources that a network uses for the guest and its peers.
 
 use crate::UserNetwork;
 use crate::host::Host;
 
-/// What a network holds. Each number is bounded, whatever the guest and its peers do.
+/// Resources that a network uses. Each number is bounded, whatever the guest and its peers do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Number of TCP flows. Each has a socket.
@@ -21,7 +21,7 @@ pub struct Usage {
 }
 
 impl<H: Host> UserNetwork<H> {
-    /// Returns what the network holds.
+    /// Returns the resources that the network uses.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let mut usage = Usage { frames: self.frames.len(), ..Usage::default() };

@@ -1,4 +1,15 @@
 //! Placement and relocation of an image, and its boot information.
+//!
+//! The image is a position-independent executable. [`load`] copies its segments to free physical memory,
+//! applies the relative relocations for a random virtual address, and builds page tables with three parts:
+//! the image, each page with the access rights of its segment; the direct map of physical memory, in large
+//! pages; and an identity map for the loader, which runs there when it switches the page tables. The image's
+//! pages are mapped in the direct map, too, and lose write access there if they are not writable in the
+//! image: no alias may bypass the rights.
+//!
+//! The caller then adds what it has for the kernel, such as symbols and the initramfs, and at last
+//! [`LoadedImage::hand_over`] writes the boot information. It comes last because it lists the free memory,
+//! and every step before may allocate some.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::{self, BootInfo, MmioDevice, Platform, Region, Symbols, Tls};

@@ -99,8 +99,8 @@ impl WallClock {
     }
 }
 
-/// Whether a copy is consistent: no update was in progress, and none happened, between reading version
-/// `before` and `after`.
+/// Returns true if a copy is consistent: no update was in progress, and none happened, between reading
+/// version `before` and `after`.
 #[must_use]
 pub const fn is_consistent(before: u32, after: u32) -> bool {
     before == after && before.is_multiple_of(2)

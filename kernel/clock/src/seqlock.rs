@@ -47,7 +47,7 @@ impl<const WORDS: usize> SeqLock<WORDS> {
         (before.is_multiple_of(2) && self.sequence.load(Relaxed) == before).then_some(result)
     }
 
-    /// Replaces the words by what `make` returns. No reading overlaps with the call of `make`.
+    /// Replaces the words by the result of `make`. No reading overlaps with the call of `make`.
     pub fn write(&self, make: impl FnOnce() -> [u64; WORDS]) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);

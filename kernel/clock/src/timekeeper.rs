@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::TickScale;
 
-/// Number of functions that are kept. A reader must not be interrupted for as long as so many corrections
-/// take between its loads of the current function and of that function's values.
+/// Number of functions that are kept. A reader loads the current function and then that function's values.
+/// Between the two it must not be interrupted for so long that all functions are replaced.
 const FUNCTIONS: usize = 16;
 
 /// Index of the function of a clock that does not run.
@@ -19,8 +19,8 @@ const STOPPED: usize = 0;
 /// Index of the function of a clock that has been started.
 const STARTED: usize = 1;
 
-/// Part of a second, as a divisor, by which a correction and a reading may overlap: a reader may have read
-/// the counter so long before it loads the new function, and other CPUs may use the previous function for so
+/// Part of a second, as a divisor, by which a correction and a reading may overlap. A reader may have read
+/// the counter that long before it loads the new function. Other CPUs may use the previous function for that
 /// long.
 const MARGIN_DIVISOR: u64 = 10;
 
@@ -100,7 +100,7 @@ impl Timekeeper {
         if self.current.load(Relaxed) == STOPPED {
             self.nominal.store(scale.multiplier(), Relaxed);
             self.functions[STARTED].store(base, scale.multiplier());
-            // A CPU that comes late does not undo a correction.
+            // A CPU that calls this late must not undo a correction.
             let _is_first = self.current.compare_exchange(STOPPED, STARTED, Release, Relaxed).is_ok();
         }
     }
@@ -111,13 +111,13 @@ impl Timekeeper {
     }
 
     /// Corrects the frequency, in Hz, at the value `counter` of the counter, which was read just before. The
-    /// caller excludes other corrections. Returns whether the frequency is plausible: within 500 ppm of the
+    /// caller excludes other corrections. Returns true if the frequency is plausible: within 500 ppm of the
     /// first one.
     ///
-    /// The clock does not go back: it is set ahead by what the two functions differ by in 100 ms, at most 100
-    /// µs, and 2 µs for 20 ppm. For a slower clock these are the next 100 ms, during which other CPUs may
-    /// still be using the previous function; for a faster one the last 100 ms, in which a thread may have
-    /// read the counter that it converts now.
+    /// The clock must not go back. So the new function is set ahead by the difference between the two
+    /// functions in 100 ms: at most 100 µs, and 2 µs for 20 ppm. For a slower clock these are the next 100
+    /// ms, in which other CPUs may still use the previous function. For a faster clock these are the last 100
+    /// ms: a thread may have read the counter in that time and convert the reading now.
     pub fn correct(&self, counter: u64, frequency: u64) -> bool {
         let (index, nominal) = (self.current.load(Relaxed), self.nominal.load(Relaxed));
         if index == STOPPED {
@@ -228,7 +228,7 @@ mod tests {
                 let to = frequency.strict_add_signed(ppm * i64::try_from(frequency).unwrap() / 1_000_000);
                 prop_assert!(clock.correct(counter, to));
                 let differences = lates.map(last).into_iter().zip(before).zip(lates);
-                // A step, and what the rates differ by afterwards.
+                // A step, and the difference of the rates after it.
                 let is_right =
                     |((after, before), late): ((u64, u64), u64)| (before..=before + 100_000 + late / 1_000).contains(&after);
                 prop_assert!(differences.clone().all(is_right), "{:?}", differences.collect::<std::vec::Vec<_>>());

@@ -6,11 +6,11 @@
 
 use crate::NANOSECONDS;
 
-/// Error in nanoseconds from which on the clock is stepped: 128 ms, as of NTP (RFC 5905, section 11.2,
+/// Error in nanoseconds from which on the clock is stepped: 128 ms, as in NTP (RFC 5905, section 11.2,
 /// `STEPT`).
 const STEP_THRESHOLD: u64 = 128_000_000;
 
-/// Part of the elapsed time, as a divisor, by which the clock is slewed: 500 ppm, as of NTP and of Linux's
+/// Part of the elapsed time, as a divisor, by which the clock is slewed: 500 ppm, as in NTP and in Linux's
 /// `adjtime`.
 const SLEW_DIVISOR: u64 = 2_000;
 
@@ -95,7 +95,7 @@ impl SlewedClock {
         now.wrapping_add(offset)
     }
 
-    /// What an error has been slewed by at the monotonic time `now`.
+    /// Part of an error that has been slewed at the monotonic time `now`.
     const fn slewed(self, now: u64, error: i64) -> i64 {
         let limit = (now.saturating_sub(self.since) / SLEW_DIVISOR).cast_signed();
         if error < -limit {

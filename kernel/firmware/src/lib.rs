@@ -70,7 +70,7 @@ pub struct PlatformInfo {
     pub hpet: Option<u64>,
     /// I/O port of the PM1a control register (`PM1a_CNT_BLK`), for sleep states and power-off.
     pub pm1a_control: Option<u16>,
-    /// How to reset the machine; `None` without a reset register in I/O space.
+    /// Method to reset the machine; `None` without a reset register in I/O space.
     pub reset: Option<Reset>,
     /// The power button.
     pub power_button: Option<PowerButton>,
@@ -210,11 +210,12 @@ pub struct FixedPowerButton {
     pub status: u16,
     /// I/O port of the PM1a enable register, of 16 bits.
     pub enable: u16,
-    /// How to switch the hardware to ACPI mode, if it has another one.
+    /// Method to switch the hardware to ACPI mode; `None` if it has no other mode.
     pub acpi_mode: Option<AcpiMode>,
 }
 
-/// How to switch the hardware to ACPI mode: writing `value` to `command`, until `SCI_EN` is set in `control`.
+/// Method to switch the hardware to ACPI mode: write `value` to `command`, then wait until `SCI_EN` is set in
+/// `control`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcpiMode {
     /// I/O port of the command register (`SMI_CMD`).

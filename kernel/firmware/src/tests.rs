@@ -1,4 +1,4 @@
-//! Firmware tables as of QEMU, with single errors, and of random bytes.
+//! Firmware tables like QEMU's, with single errors, and tables of random bytes.
 
 mod acpi;
 mod multiprocessor;

@@ -1,4 +1,4 @@
-//! An asynchronous mutex: a call may hold it for longer than a spinlock may be held.
+//! An asynchronous mutex. Unlike a spinlock, a call may hold it while a request of a file system is pending.
 
 use alloc::boxed::Box;
 use core::task::{Context, Poll, Waker};
@@ -8,7 +8,7 @@ use hermit_io::WakerQueue;
 
 use crate::system::boxed;
 
-/// An asynchronous mutex, whose state is under a spinlock that is held for each of the methods only.
+/// An asynchronous mutex. Its state is under a spinlock, which is held only for the duration of each method.
 ///
 /// An unlock wakes the first call that waits. That call polls again: it locks the mutex, or waits again if
 /// another call was faster. So with n calls that wait, each unlock wakes one and not n.
@@ -22,12 +22,12 @@ pub(crate) struct AsyncMutex {
 /// Calls that wait. An array of one queue, since a box of it can be allocated without panicking.
 type Waiters = Box<[WakerQueue; 1]>;
 
-/// What an unlock leaves to be done without the spinlock.
+/// Work that an unlock leaves to its caller, to be done without the spinlock.
 #[derive(Debug, Default)]
 #[must_use = "the next call waits until it is woken"]
 pub(crate) struct Unlocked {
     next: Option<Waker>,
-    /// The queue, if no call waits any more.
+    /// The queue, to be freed because no call waits any more.
     emptied: Option<Waiters>,
 }
 
@@ -51,7 +51,7 @@ impl AsyncMutex {
         self.is_locked
     }
 
-    /// Locks the mutex. While another call has it, the waker is in the queue.
+    /// Locks the mutex. While another call holds it, the waker stays in the queue.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ mod tests {
     use core::task::{Context, Waker};
     use std::vec::Vec;
 
-    /// Polls; returns true if the call has the mutex.
+    /// Polls; returns true if the call holds the mutex.
     fn lock(mutex: &mut AsyncMutex, waker: &Waker) -> bool {
         mutex.poll_lock(&Context::from_waker(waker)).map(Result::unwrap).is_ready()
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!((first.0.get(), second.0.get()), (1, 1));
     }
 
-    /// The unlock has woken another call, which is not lost in favour of one that needs no wake-up.
+    /// The unlock has woken the other call. A new call does not get the mutex in its place without a wake-up.
     #[test]
     #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
     fn call_that_locks_without_having_been_woken_leaves_the_queue() {

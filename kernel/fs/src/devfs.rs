@@ -1,4 +1,10 @@
-//! The file system of device files: a directory whose entries the kernel names.
+//! The file system of device files (`/dev`).
+//!
+//! It is one directory without subdirectories, and its entries are fixed at compile time: the kernel lists
+//! all devices that there may be ([`Devices::files`]). The index of a device in this list gives its inode
+//! number, so nothing is allocated. A directory listing shows only the devices that the machine has. Opening
+//! a device file returns an [`Object`] of the driver, which then gets reads and writes without this file
+//! system.
 
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -23,12 +29,12 @@ pub struct DeviceFile {
     pub permissions: u32,
 }
 
-/// The devices that have files. A device is known by its index among all that there may be.
+/// The devices that have files. Calls name a device by its index in [`Self::files`].
 pub trait Devices: Debug + Send + Sync {
-    /// The files that there may be.
+    /// The files that there may be, whether the machine has the devices or not.
     fn files(&self) -> &'static [DeviceFile];
 
-    /// Whether the machine has a device.
+    /// Returns true if the machine has the device.
     fn exists(&self, index: usize) -> bool;
 
     /// Opens a device with the `O_` flags of the call.
@@ -54,7 +60,7 @@ const fn ino(index: usize) -> Ino {
 }
 
 impl<D: Devices> DevFs<D> {
-    /// The file system of these devices; all files have the time of the mount.
+    /// Creates the file system of these devices. All files have the time of the mount.
     pub const fn new(devices: D, mounted: Time) -> Self {
         Self { devices, mounted }
     }

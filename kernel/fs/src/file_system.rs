@@ -1,9 +1,14 @@
 //! The interface of file systems.
 //!
-//! It has the shape of FUSE's low-level interface: a request names inodes by number, borrows names and
-//! buffers, and leaves nothing of the caller with the file system. So a file system can be one of this crate,
-//! a client of a server outside of the machine, or a successor that takes over a running file system's
-//! numbers.
+//! It has the shape of FUSE's low-level interface: a request names inodes by number, and borrows names and
+//! buffers for the duration of the call. The file system keeps no reference to memory of the caller. So a
+//! file system can be one of this crate, a client of a server outside of the machine, or a successor that
+//! takes over a running file system's inode numbers.
+//!
+//! A request is a poll function: it returns [`Poll::Pending`] while the reply is outstanding, and the caller
+//! polls again with the same arguments. The methods with `_now` or `_path` in their names are fast paths.
+//! They never wait. Their results say whether the file system could serve the call at once. If not, the
+//! caller makes the general request.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,12 +29,12 @@ use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs};
 /// Reply to a request. A pending one has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
 
-/// A request that is being made. While its reply is pending, the caller polls with the same arguments again.
+/// A request that is being made. While its reply is pending, the caller polls again with the same arguments.
 #[derive(Debug)]
 pub struct Call<'call, 'waker> {
-    /// Has the waker for a pending request.
+    /// Holds the waker, which a pending request registers.
     pub context: &'call mut Context<'waker>,
-    /// The file system's number of a pending request; `None` in the first poll.
+    /// Number by which the file system knows the pending request; `None` in the first poll.
     pub ticket: &'call mut Option<NonZeroU64>,
 }
 
@@ -39,17 +44,17 @@ pub(crate) async fn complete<T>(mut request: impl FnMut(&mut Call<'_, '_>) -> Re
     poll_fn(|context| request(&mut Call { context, ticket: &mut ticket })).await
 }
 
-/// What opening an inode gives.
+/// Result of opening an inode.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// A file or directory, with the file system's number for this opening.
+    /// A file or directory, with the file system's number of the opening (the `fh` of FUSE).
     Inode(u64),
     /// A device or another object with operations of its own.
     Object(Arc<dyn Object>),
 }
 
 bitflags::bitflags! {
-    /// Flags of [`FileSystem::rename`], as of `renameat2`.
+    /// Flags of [`FileSystem::rename`], as in renameat2(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct RenameFlags: u32 {
         /// Fail if the new name exists.
@@ -68,25 +73,26 @@ pub struct Name<'a> {
     pub name: &'a [u8],
 }
 
-/// A file system. Names have been checked by the caller, directories and files have not: a request for an
-/// inode of another type fails with Linux's error. Requests that change something fail with `EROFS` unless a
-/// file system implements them.
+/// A file system. The caller has checked names, but not the types of inodes: a request for an inode of the
+/// wrong type fails with Linux's error. Requests that change something fail with `EROFS` unless a file system
+/// implements them.
 ///
-/// Each [`Entry`] that is returned counts as one reference to its inode, which exists, even without a name,
-/// until as many references are [forgotten](Self::forget). The root exists always.
+/// Each [`Entry`] that is returned counts as one reference to its inode. The inode exists, even without a
+/// name, until as many references are [forgotten](Self::forget). The root exists always.
 ///
-/// Answers say how long the caller may keep them: an [`Entry`] for its name, [`Attr`] for the attributes, and
-/// [`Lookup`] for the absence of a name. A file system that answers at once, from memory, says 0.
+/// Replies say how long the caller may cache them: an [`Entry`] for its name, [`Attr`] for the attributes,
+/// and [`Lookup`] for the absence of a name. A file system that replies at once, from memory, says 0.
 pub trait FileSystem: Debug + Send + Sync {
     /// The name that `/proc/mounts` has for file systems of this type.
     fn type_name(&self) -> &'static str;
 
-    /// Whether a lookup of `..` finds the directory above. Else the caller remembers it, and does not ask.
+    /// Returns true if a lookup of `..` finds the parent directory. If not, the caller remembers the parent
+    /// itself and never asks.
     fn finds_parents(&self) -> bool {
         true
     }
 
-    /// Whether answers may be kept. Else the caller need not look for kept ones.
+    /// Returns true if replies may be cached. If not, the caller does not look into its caches.
     fn has_validity(&self) -> bool {
         false
     }
@@ -95,23 +101,24 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `ENOENT`, as for an absent name that is not to be kept; `ENOTDIR`.
+    /// `ENOENT`, also for an absent name whose absence may not be cached; `ENOTDIR`.
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
-    /// Looks up the names of a path, separated by slashes, each in the directory that the one before it has
-    /// led to. Returns what the last name leads to, with a reference to it. It does not wait, and a regular
-    /// file or directory that it finds is open with it: the file system's number of the opening is 0. No
+    /// Looks up the names of a path, separated by slashes, each in the directory that the name before it
+    /// leads to. Returns the inode of the last name, with a reference to it. It does not wait. A regular file
+    /// or directory that it finds is already open: the file system's number of the opening is 0, and no
     /// [`Self::release`] follows for a regular file.
     ///
-    /// `None` if the names are to be looked up one by one: if one is absent, `.`, `..` or a symbolic link, or
-    /// leads to an inode whose number modulo 64 is a bit of `stops`, on which something may be mounted.
+    /// Returns `None` if the names must be looked up one by one: if one is absent, is `.` or `..`, or leads
+    /// to a symbolic link. Also if one leads to an inode on which something may be mounted: `stops` has the
+    /// bit of its number modulo 64.
     fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
         let _ = (start, path, stops);
         None
     }
 
-    /// Stores the attributes of what [`Self::lookup_path`] finds, without a reference to it, as programs see
-    /// them. `device` is the device ID of the file system.
+    /// Stores the attributes of the inode that [`Self::lookup_path`] would find, as programs see them. Takes
+    /// no reference. `device` is the device ID of the file system.
     fn properties_path<'a>(
         &self,
         start: Ino,
@@ -124,8 +131,9 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::lookup_path`], or [`Self::create`] if the last name is absent; returns also whether the file
-    /// is created. `None` also if that fails: [`Self::create`] has the error.
+    /// Does [`Self::lookup_path`], or [`Self::create`] if the last name is absent. Also returns true if it
+    /// has created the file. Returns `None` also if the creation fails: [`Self::create`] then returns the
+    /// error.
     fn create_path(
         &self,
         start: Ino,
@@ -137,8 +145,8 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// [`Self::unlink`] with a path, as [`Self::lookup_path`]. `None` also if its last name does not exist or
-    /// leads to a directory, or to another inode than `only`.
+    /// Does [`Self::unlink`] for a path, as [`Self::lookup_path`]. Returns `None` also if the last name does
+    /// not exist, leads to a directory, or leads to another inode than `only`.
     fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
         let _ = (start, path, stops, only);
         None
@@ -147,8 +155,8 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Drops references to an inode. It does not wait.
     fn forget(&self, ino: Ino, references: u64);
 
-    /// [`Self::forget`] of one reference, if that frees nothing: it is called under a spinlock. Returns
-    /// whether it has dropped the reference; else [`Self::forget`] is to be called without the lock.
+    /// Drops one reference as [`Self::forget`], if that frees nothing: the caller holds a spinlock. Returns
+    /// true if it has dropped the reference. If not, the caller calls [`Self::forget`] without the lock.
     fn forget_now(&self, ino: Ino) -> bool {
         let _ = ino;
         false
@@ -165,7 +173,7 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `EISDIR` or `EINVAL` for a size of what is no regular file, `EFBIG`, `EROFS`.
+    /// `EISDIR` or `EINVAL` for a size of anything but a regular file, `EFBIG`, `EROFS`.
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let _ = (call, ino, changes);
         Poll::Ready(Err(Errno::EROFS))
@@ -175,14 +183,14 @@ pub trait FileSystem: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the inode is none.
+    /// `EINVAL` if the inode is not a symbolic link.
     fn readlink(&self, call: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
         let _ = (call, ino, target);
         Poll::Ready(Err(Errno::EINVAL))
     }
 
-    /// Creates a regular file and opens it, with the `O_` flags of the call: the permission bits do not
-    /// restrict this opening.
+    /// Creates a regular file and opens it, with the `O_` flags of the call. The permission bits apply to
+    /// later openings only, not to this one.
     ///
     /// # Errors
     ///
@@ -270,8 +278,8 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(Opened::Inode(0)))
     }
 
-    /// Whether `O_APPEND` of an open inode may change, because each write says whether it appends. Else the
-    /// server keeps what the inode was opened with.
+    /// Returns true if `O_APPEND` of an open inode may change, because each write says whether it appends. If
+    /// not, the server appends or not as the inode was opened.
     fn can_change_appending(&self) -> bool {
         true
     }
@@ -294,11 +302,11 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
-    /// [`Self::read`] to the start of `buffer`, which is not empty, without waiting and in the time of a
-    /// page's copy: it is called under a spinlock. Returns the number of bytes; `None` if [`Self::read`] is
-    /// to be called instead.
+    /// Does [`Self::read`] to the start of `buffer`, which is not empty. It never waits and takes at most the
+    /// time of copying a page: the caller holds a spinlock. Returns the number of bytes, or `None` if the
+    /// caller must use [`Self::read`].
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        // The arguments that the caller has been given come first, so they stay in their registers.
+        // The caller's own arguments come first, so they stay in their registers.
         let _ = (offset, buffer, ino);
         None
     }
@@ -319,23 +327,23 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// [`Self::write`] of all bytes, at least one, without waiting and in the time of a page's copy: it is
-    /// called under a spinlock. Returns the offset behind them; `None`, with nothing written, if
-    /// [`Self::write`] is to be called instead.
+    /// Does [`Self::write`] of all bytes, at least one. It never waits and takes at most the time of copying
+    /// a page: the caller holds a spinlock. Returns the offset after the bytes. With `None`, nothing is
+    /// written, and the caller must use [`Self::write`].
     fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let _ = (position, bytes, ino);
         None
     }
 
-    /// Maximum size in bytes of what the caller may collect of small writes to an open file, before it writes
-    /// them as one. Then others see them later. 0 if each is to be written at once.
+    /// Maximum number of bytes of small writes that the caller may collect for an open file before it writes
+    /// them as one. Until then, other machines do not see them. 0 if each write is to be made at once.
     fn write_back_size(&self, handle: u64, flags: i32) -> usize {
         let _ = (handle, flags);
         0
     }
 
-    /// Reports an error of what was written, before a descriptor of the file is closed: a server may accept
-    /// data before it knows that there is room for them.
+    /// Reports errors of earlier writes, before a descriptor of the file is closed: a server may accept data
+    /// before it knows that there is room for them.
     ///
     /// # Errors
     ///
@@ -345,32 +353,32 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Lends the page of an offset of a file to a window, a [`PageWindow`](crate::PageWindow): a descriptor
-    /// reads and writes the page through it, without this trait, as its file is opened for. It is called
-    /// under a spinlock, and may do nothing.
+    /// Lends a page of a file to a window, a [`PageWindow`](crate::PageWindow). A descriptor then reads and
+    /// writes the page through the window, without this trait, as its access mode allows. The caller holds a
+    /// spinlock. The file system may ignore the call.
     fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
         let _ = (ino, offset, access, window);
     }
 
-    /// Takes the page of a file back from the window that has it, likewise.
+    /// Takes the page of a file back from the window that has it. The caller holds a spinlock.
     fn take_back_page(&self, ino: Ino) {
         let _ = ino;
     }
 
-    /// Makes what was written durable: contents and attributes, or with `data_only` what is needed to read
-    /// the contents.
+    /// Makes earlier writes durable: contents and attributes, or with `data_only` only the metadata that
+    /// reading the contents needs.
     ///
     /// # Errors
     ///
-    /// `EIO`, `ENOSPC`; `ENOSYS` if there is nothing to do before [`Self::flush`], to which errors are left,
-    /// or ever.
+    /// `EIO`, `ENOSPC`. `ENOSYS` if there is nothing to do, or if the server reports errors in
+    /// [`Self::flush`] only.
     fn fsync(&self, call: &mut Call<'_, '_>, file: OpenInode, data_only: bool) -> Reply<()> {
         let _ = (call, file, data_only);
         Poll::Ready(Ok(()))
     }
 
-    /// Calls `entries` with the entries of a directory from a position on (0: the first) until it breaks. `.`
-    /// and `..` are not among them. An entry that exists all the time is read once.
+    /// Calls `entries` with the entries of a directory, beginning at a position (0: the first), until it
+    /// breaks. `.` and `..` are not among them. An entry that exists during the whole listing is read once.
     ///
     /// # Errors
     ///
@@ -383,9 +391,9 @@ pub trait FileSystem: Debug + Send + Sync {
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()>;
 
-    /// As [`Self::readdir`], for a caller that is likely to look the entries up: a file system that looks
-    /// them up at little cost passes the inode of an entry with a reference, which `entries` takes over,
-    /// whether it breaks or not.
+    /// Does [`Self::readdir`] for a caller that is likely to look the entries up. If the file system can look
+    /// entries up at little cost, it passes the inode of an entry, with a reference. `entries` takes the
+    /// reference over, whether it breaks or not.
     ///
     /// # Errors
     ///
@@ -426,11 +434,12 @@ pub enum WriteAt {
     End,
 }
 
-/// What a write has done.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Number of bytes.
     pub count: usize,
-    /// Offset behind them in the file. `None`: they were appended, and the file system cannot say where.
+    /// Offset in the file after the written bytes. `None`: they were appended, and the file system does not
+    /// know where.
     pub end: Option<u64>,
 }

@@ -8,7 +8,7 @@ use core::task::{Context, Poll};
 type PollAll<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
 /// Calls `wait` with a function that polls the futures `make(0)` to `make(count - 1)`, and is ready when all
-/// of them are. A future that stays pending does not delay the others. They are on the stack.
+/// of them are. A future that stays pending does not delay the others. The futures are on the stack.
 pub fn join_each<F: Future<Output = ()>>(
     count: usize,
     make: &dyn Fn(usize) -> F,
@@ -17,7 +17,7 @@ pub fn join_each<F: Future<Output = ()>>(
     join(0..count, make, &mut |_| Poll::Ready(()), wait);
 }
 
-/// [`join_each`] of the futures with these numbers and of those that `others` polls.
+/// Joins the futures with these numbers and the futures that `others` polls.
 fn join<F: Future<Output = ()>>(
     mut numbers: Range<usize>,
     make: &dyn Fn(usize) -> F,

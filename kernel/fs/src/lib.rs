@@ -9,7 +9,7 @@
 //! | `ramfs` | a file system in memory |
 //! | `unavailable` | a file system whose requests fail |
 //! | `vfs` | mounts, path walks, open files, and what calls with paths do |
-//! | `system` | what all of them take from the kernel |
+//! | `system` | the services that all of them need from the kernel |
 #![no_std]
 #![forbid(unsafe_code)]
 

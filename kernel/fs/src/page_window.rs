@@ -1,5 +1,11 @@
-//! A window: a page of an open file that reads and writes reach without its file system, and the position in
+//! A page of an open file that reads and writes reach without the file system, together with the position in
 //! the file.
+//!
+//! A read or write of a few bytes would spend most of its time in locks and calls between descriptor, open
+//! file and file system. So each descriptor has a window: the file system lends it the page that is in use,
+//! and short reads and writes copy from and to this page. One word holds both the lock and the position, so a
+//! `seek` is a single compare-and-exchange. Every operation of the fast path may fail; the caller then takes
+//! the position back ([`PageWindow::suspend`]) and makes the call in the general way.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -10,10 +16,10 @@ use hermit_io::sought;
 use crate::word_lock::{WORD_MARK, WordGuard, WordLock};
 use crate::{PAGE_SIZE, System};
 
-/// The mark of a word that says that the window has the position, which is the rest of the word.
+/// Bit of a lock word that says that the window has the position. The other bits are the position.
 const POSITION: u64 = WORD_MARK;
 
-/// The word of a window that is not used. (1 is the word of a lock that is held.)
+/// The word of a window that is not used. (A word of 1 means that the lock is held.)
 const UNUSED: u64 = 0;
 
 /// The word of a window without a position, which may have a page.
@@ -21,22 +27,21 @@ const SUSPENDED: u64 = 2;
 
 /// A window of a descriptor.
 ///
-/// It has the position of the descriptor's file while no other reference to the open file uses that, and may
-/// have a page of the file, which the file system lends it. Both have one lock, and a seek needs no lock: the
-/// word of the lock is the position.
+/// It has the position of the descriptor's file while no other reference to the open file uses the position.
+/// It may also have a page of the file, which the file system lends to it. One lock protects both, and a seek
+/// needs no lock: the word of the lock is the position.
 ///
-/// What needs more takes the position back with the descriptor locked ([`Self::suspend`]), and the file
-/// system takes its page back ([`Self::take`]) with the file locked, before it uses the file. So the order of
-/// locks is descriptor, file, window, and a file system that changes a file has no reader or writer beside
-/// it.
-// Of a cache line, which windows that several CPUs use do not share.
+/// A caller that needs more takes the position back with the descriptor locked ([`Self::suspend`]). The file
+/// system takes its page back with the file locked ([`Self::take`]), before it uses the file. So the order of
+/// locks is descriptor, file, window. While a file system changes a file, no window reads or writes it.
+// One cache line each, so that windows of several CPUs do not share one.
 #[repr(align(64))]
 pub struct PageWindow<S: System>(S::WindowLock);
 
 /// The lock of a window while it is held.
 type Guard<'a, S> = <<S as System>::WindowLock as WordLock<View<<S as System>::Page>>>::Guard<'a>;
 
-/// The page that a window shows, if it has one.
+/// The page that a window shows, if any.
 #[derive(Debug)]
 pub struct View<P> {
     /// The word of a window whose position is the start of the page.
@@ -44,9 +49,9 @@ pub struct View<P> {
     page: Option<P>,
     /// Number of bytes from the start of the page that may be read: at most those of the file.
     readable: usize,
-    /// Likewise written, while the tick is this one.
+    /// Number of bytes from the start that may be written, as long as the tick is this one.
     writable: usize,
-    /// The [tick](System::tick) at which the time of the last change is the right one for a write.
+    /// The [tick](System::tick) at which a write leaves the times of the file as they are.
     tick: u64,
 }
 
@@ -68,16 +73,16 @@ impl<S: System> PageWindow<S> {
         Self(S::WindowLock::NEW)
     }
 
-    /// Moves the position to an offset, and returns that. `None` if the window does not have the position, or
-    /// if the offset is negative.
+    /// Moves the position to an offset, and returns the offset. `None` if the window does not have the
+    /// position, or if the offset is negative.
     #[inline]
     pub fn seek_to(&self, offset: i64) -> Option<i64> {
         // The mark is set in the word of a window with a position, and is cleared by a negative offset.
         self.0.replace(self.0.word(), offset.cast_unsigned() ^ POSITION).then_some(offset)
     }
 
-    /// Moves the position and returns it. `None` if the window does not have it, or that takes more, or
-    /// fails.
+    /// Moves the position and returns it. `None` if the window does not have the position, if `whence` is the
+    /// end of the file, or if the seek is invalid.
     pub fn seek(&self, offset: i64, whence: i32) -> Option<u64> {
         let word = self.active()?;
         let sought = sought(word ^ POSITION, offset, whence)?;
@@ -94,13 +99,13 @@ impl<S: System> PageWindow<S> {
         Some(())
     }
 
-    /// Writes the byte that `byte` returns at the position, as [`Self::read_byte`]. `byte` is called if the
-    /// window has the position, without the lock.
+    /// Writes the byte that `byte` returns at the position, as [`Self::read_byte`]. `byte` is called without
+    /// the lock, and only if the window has the position.
     #[inline]
     pub fn write_byte(&self, byte: impl FnOnce() -> Option<u8>) -> Option<()> {
         let word = self.active()?;
         let byte = byte()?;
-        // Before the lock: the processor reads the clock while it takes that.
+        // Before the lock is taken: the processor reads the clock while the lock instruction waits.
         let tick = S::tick();
         let mut view = self.0.try_lock(word)?;
         let index = view.index(word, view.writable)?;
@@ -112,7 +117,7 @@ impl<S: System> PageWindow<S> {
         Some(())
     }
 
-    /// Reads at the position to the whole buffer, or `None` as [`Self::read_byte`].
+    /// Reads from the position until the buffer is full; `None` as [`Self::read_byte`].
     pub fn read(&self, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
         let (word, mut view) = self.lock_active()?;
         view.read(word, buffer)?;
@@ -126,7 +131,7 @@ impl<S: System> PageWindow<S> {
         view.read(offset | POSITION, buffer)
     }
 
-    /// Writes all bytes at the position, or `None` as [`Self::read_byte`].
+    /// Writes all bytes at the position; `None` as [`Self::read_byte`].
     pub fn write(&self, bytes: &[u8]) -> Option<()> {
         let (word, mut view) = self.lock_active()?;
         view.write::<S>(word, bytes)?;
@@ -140,29 +145,29 @@ impl<S: System> PageWindow<S> {
         view.write::<S>(offset | POSITION, bytes)
     }
 
-    /// The word, if the window has the position.
+    /// Returns the word if the window has the position.
     #[inline]
     fn active(&self) -> Option<u64> {
         let word = self.0.word();
         (word & POSITION != 0).then_some(word)
     }
 
-    /// Locks the window, if it has the position and is not in use; returns the word, too.
+    /// Locks the window if it has the position and is not in use; also returns the word.
     #[inline]
     fn lock_active(&self) -> Option<(u64, Guard<'_, S>)> {
         let word = self.active()?;
         Some((word, self.0.try_lock(word)?))
     }
 
-    /// Gives the window the position. The descriptor is locked.
+    /// Gives the position to the window. The caller has locked the descriptor.
     pub fn resume(&self, position: u64) {
         self.0.lock().set_word(position | POSITION);
     }
 
-    /// Takes the position back, if the window has it. The descriptor is locked.
+    /// Takes the position back, if the window has it. The caller has locked the descriptor.
     #[inline]
     pub fn suspend(&self) -> Option<u64> {
-        // Only a caller that has locked the descriptor changes this.
+        // This cannot change in between: only a caller that has locked the descriptor changes it.
         if matches!(self.0.word(), UNUSED | SUSPENDED) {
             return None;
         }
@@ -172,8 +177,8 @@ impl<S: System> PageWindow<S> {
         (word & POSITION != 0).then_some(word & !POSITION)
     }
 
-    /// Has the window show nothing until a page is lent again: the file may be opened for something else
-    /// then. The descriptor is locked, and the window suspended.
+    /// Makes the window show no page until one is lent again, since the file may be open with another access
+    /// mode then. The caller has locked the descriptor, and the window is suspended.
     #[inline]
     pub fn blind(&self) {
         if self.0.word() != UNUSED {
@@ -181,8 +186,8 @@ impl<S: System> PageWindow<S> {
         }
     }
 
-    /// Ends the use of the window by the file of a descriptor that is closed, which is locked. Returns
-    /// whether the window has a page, which the file system is to take back.
+    /// Ends the use of the window when the descriptor's file is closed. The caller has locked the descriptor.
+    /// Returns true if the window has a page, which the file system must take back.
     #[inline]
     pub fn end(&self) -> bool {
         if self.0.word() == UNUSED {
@@ -225,12 +230,12 @@ impl<P> View<P> {
 }
 
 impl<P: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]>> View<P> {
-    /// Has the page neither read nor written.
+    /// Makes the page neither readable nor writable.
     const fn blind(&mut self) {
         (self.readable, self.writable) = (0, 0);
     }
 
-    /// The index of the position of a word in the page, if it is below `limit`.
+    /// Index in the page of the position in a word, if it is below `limit`.
     #[inline]
     fn index(&self, word: u64, limit: usize) -> Option<usize> {
         let distance = word.wrapping_sub(self.start);

@@ -1,5 +1,4 @@
-//! The file system of facts about the machine and the process: what `/proc` has on Linux, as far as it is
-//! known.
+//! The file system of facts about the machine and the process (`/proc`), as far as they are known.
 
 mod facts;
 mod nodes;
@@ -36,7 +35,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
         Self { facts, mounted: S::now(), system: core::marker::PhantomData }
     }
 
-    /// What has an inode number. A descriptor's link exists as long as the descriptor is open.
+    /// The inode with a number. The link of a descriptor exists as long as the descriptor is open.
     fn inode(&self, ino: Ino) -> Result<Inode, Errno> {
         let inode = Inode::of(ino)?;
         match inode {

@@ -1,15 +1,15 @@
 //! A file system in memory.
 //!
-//! - Each inode has a lock of its own, held for a page at most, and an inode is found by its number without
-//!   another one. So a read or write of a page takes one lock. A page that a descriptor uses twice in a row
-//!   is lent to its window, which reaches it without the inode ([`PageWindow`](crate::PageWindow)); what
-//!   needs more than the page takes it back.
-//! - Writes are atomic among each other: one that changes several pages makes other writers of the file wait.
-//! - One lock serialises changes of names. With it held, inodes are locked one at a time; a lookup locks the
-//!   directory and then the inode that it finds.
+//! - Each inode has a lock of its own, and no lock is held for longer than the copy of a page. An inode is
+//!   found by its number without a lock, so a read or write of a page takes one lock. If a descriptor uses a
+//!   page twice in a row, the page is lent to the descriptor's window, which reads and writes it without the
+//!   inode ([`PageWindow`](crate::PageWindow)). Any other use of the file takes the page back.
+//! - Writes are atomic with respect to each other: a write of several pages makes other writers of the file
+//!   wait.
+//! - One lock serialises changes of names. While it is held, inodes are locked one at a time. A lookup locks
+//!   the directory and then the inode that it finds.
 //! - The paths that were used last are found without a walk ([`path_cache`]).
-//! - What a file of the initial tree contains stays in the tar archive. A page of it is copied when it is
-//!   written.
+//! - Contents of a file of the initramfs stay in the tar archive. A page is copied when it is first written.
 //! - Memory is returned when the last name and the last reference are gone, never under a lock.
 
 mod content;
@@ -62,7 +62,8 @@ pub struct RamFs<S: System> {
 }
 
 impl<S: System> RamFs<S> {
-    /// A file system with an empty root directory and at most `max_size` bytes of contents, names and inodes.
+    /// Creates a file system with an empty root directory and a limit of `max_size` bytes for contents, names
+    /// and inodes.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl<S: System> RamFs<S> {
         Ok(Self { inodes, names: Mutex::new(()), paths: PathCache::new()?, usage: Usage::new(max_size) })
     }
 
-    /// Calls `action` with an inode, whose lock is held.
+    /// Calls `action` with an inode while its lock is held. A lent page is taken back first.
     #[inline]
     fn with<T>(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>) -> Result<T, Errno> {
         self.with_attributes(ino, |inode| {
@@ -84,7 +85,7 @@ impl<S: System> RamFs<S> {
         })
     }
 
-    /// [`Self::with`] for what only reads attributes: it leaves a page of a file lent.
+    /// Calls `action` as [`Self::with`], for actions that only read attributes: a lent page stays lent.
     #[inline]
     fn with_attributes<T>(
         &self,
@@ -95,17 +96,17 @@ impl<S: System> RamFs<S> {
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards, and the directories above that only it
-    /// refers to.
+    /// Changes an inode. If the inode is unused afterwards, frees it, and also the parent directories to
+    /// which it had the only reference.
     fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) {
         let mut next = self.update_one(ino, action);
         while let Some(parent) = next {
-            // As in `forget`: the root may be forgotten without a reference.
+            // As in `forget`: a caller may forget the root without having a reference.
             next = self.update_one(parent, |inode| inode.references = inode.references.saturating_sub(1));
         }
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards; returns the directory above that it
+    /// Changes an inode, and frees it if it is unused afterwards. Returns the parent directory that it
     /// referred to.
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
@@ -121,21 +122,21 @@ impl<S: System> RamFs<S> {
         parent
     }
 
-    /// Frees an inode that was unused, unless another thread does that first.
+    /// Frees an inode that was seen unused, unless another thread is faster.
     #[cold]
     #[inline(never)]
     fn free_unused(&self, ino: Ino) {
         self.update(ino, |_| {});
     }
 
-    /// Frees an inode if it is unused. A directory is not, since it may refer to the one above.
+    /// Frees an inode if it is unused. It must not be a directory, since that may refer to its parent.
     fn free_if_unused(&self, ino: Ino, slot: LockedSlot<'_, S, Inode<S>>) {
         if slot.inode.as_ref().is_some_and(Inode::is_unused) {
             self.free(ino, slot);
         }
     }
 
-    /// Frees an inode. Contents are freed without its lock.
+    /// Frees an inode. The contents are freed after its lock is released.
     fn free(&self, ino: Ino, mut slot: LockedSlot<'_, S, Inode<S>>) {
         slot.generation += 1;
         let size = slot.inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());

@@ -1,4 +1,4 @@
-//! What file systems take from the kernel.
+//! The services that file systems need from the kernel.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -30,33 +30,33 @@ pub trait System: Debug + Send + Sync + 'static {
     /// The lock of a [`PageWindow`](crate::PageWindow), which is held for a copy of a page at most.
     type WindowLock: WordLock<View<Self::Page>>;
 
-    /// Allocates a page that begins with some bytes, at most as many as it has; the others are zeros. `None`
-    /// without memory.
+    /// Allocates a page that begins with `start`, which is at most as long as the page. The rest is zeros.
+    /// `None` without memory.
     fn allocate_page(start: &[u8]) -> Option<Self::Page>;
 
-    /// An `Arc` of a value; `None` without memory.
+    /// Allocates an `Arc` of a value; `None` without memory.
     fn arc<T>(value: T) -> Option<Arc<T>> {
         Self::arc_with(|| value)
     }
 
-    /// An `Arc` of what `make` returns, which is called if there is memory, and allocates none; `None`
-    /// without memory. For values that are to be made in their place instead of being moved there.
+    /// Allocates an `Arc` and initialises it with the result of `make`; `None` without memory. `make` must
+    /// not allocate. The value is made in place instead of being moved there.
     fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>>;
 
-    /// The current time. It is asked for without a lock.
+    /// The current time. Callers hold no lock.
     fn now() -> Time;
 
-    /// The time at the current [tick](Self::tick) or a little before it, for fewer instructions than
-    /// [`Self::now`]; never before a [`Self::now`] that was asked for earlier.
+    /// The time at the current [tick](Self::tick) or a little earlier. It takes fewer instructions than
+    /// [`Self::now`], and is never earlier than a [`Self::now`] of a previous call.
     fn coarse_now() -> Time {
         Self::now()
     }
 
-    /// Nanoseconds of a clock that is never set. It is asked for without a lock.
+    /// Nanoseconds of a clock that is never set. Callers hold no lock.
     fn monotonic() -> u64;
 
     /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes
-    /// of a file at the same number may have the same time.
+    /// of a file within the same tick may get the same time.
     fn tick() -> u64;
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T;
     values.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)
 }
 
-/// The elements of a table, allocated if need be; none without memory.
+/// The elements of a table, which is allocated at the first call; empty without memory.
 pub(crate) fn allocated<T, const N: usize>(table: &OnceBox<[T; N]>, new: impl FnMut() -> T) -> &[T] {
     if table.get().is_none() {
         let Ok(elements) = boxed(new) else { return &[] };

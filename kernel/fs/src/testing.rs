@@ -16,17 +16,17 @@ use hermit_interface::Errno;
 
 use crate::{FoundFile, MutexWordLock, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs, View};
 
-/// Each question for the time is a second later.
+/// Each reading of the clock is a second after the previous one.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
 
 thread_local! {
-    /// The tick, which changes only as a test says.
+    /// The tick. Only tests change it.
     pub(crate) static TICK: Cell<u64> = const { Cell::new(0) };
 
     /// Number of allocations of an `Arc` that are still possible.
     pub(crate) static ARCS: Cell<usize> = const { Cell::new(usize::MAX) };
 
-    /// The time in nanoseconds, likewise.
+    /// The time in nanoseconds. Only tests change it.
     pub(crate) static MONOTONIC: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn run<T>(call: impl Future<Output = T>) -> T {
     }
 }
 
-/// A ramfs of this many bytes, and a virtual file system whose root it is.
+/// A ramfs of `size` bytes, and a virtual file system with this root.
 pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
     let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
     let vfs = Vfs::new(root.clone()).expect("memory").with_write_back(|| true);

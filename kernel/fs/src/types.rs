@@ -1,4 +1,9 @@
-//! What file systems and their users say about inodes.
+//! Types with which file systems and their callers describe inodes.
+//!
+//! Two numbers name an inode. [`Ino`] is the one in requests: the file system chooses it, and it is valid
+//! only while the caller has a reference. [`Attr::number`] is the one that programs see as `st_ino`. Since an
+//! [`Ino`] may be used again for another inode, an [`Entry`] also has a generation. The validity times in
+//! [`Entry`], [`Attr`] and [`Lookup`] say how long the caller may cache a reply, as in FUSE.
 
 use hermit_abi::{
     DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK,
@@ -8,8 +13,8 @@ use hermit_interface::Errno;
 
 use crate::system::BLOCK_SIZE;
 
-/// Number by which requests name an inode, unique within its file system while the file system's user refers
-/// to it.
+/// Number by which requests name an inode. It is unique within its file system as long as the caller has a
+/// reference to the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 
@@ -18,8 +23,8 @@ impl Ino {
     pub const ROOT: Self = Self(1);
 }
 
-/// Type of a file. It is as large as the words beside it in other types: without padding, they are copied
-/// word by word.
+/// Type of a file. It has the size of the fields beside it in other types: without padding, these types are
+/// copied a word at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum FileType {
@@ -40,7 +45,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// The type in a mode; regular for a mode without type.
+    /// Returns the type in a mode; a regular file for a mode without type.
     #[must_use]
     pub const fn of_mode(mode: u32) -> Self {
         match mode & S_IFMT {
@@ -97,7 +102,7 @@ pub struct Time {
 pub struct Attr {
     /// Number by which requests name the inode.
     pub ino: Ino,
-    /// Number that programs see (`st_ino`): of a server outside of the machine, its own.
+    /// Number that programs see (`st_ino`). For a file of a server, the server's number.
     pub number: u64,
     /// File type and permission bits, as in `st_mode`.
     pub mode: u32,
@@ -121,12 +126,12 @@ pub struct Attr {
     pub ctime: Time,
     /// Time of the creation.
     pub btime: Time,
-    /// How long the attributes may be kept, in nanoseconds. 0: they are asked for each time.
+    /// How long the attributes may be cached, in nanoseconds. 0: not at all.
     pub validity: u64,
 }
 
 impl Attr {
-    /// Attributes of an inode without contents, owned by root, that has been as it is since a time.
+    /// Attributes of an inode without contents, owned by root. All its times are `time`.
     pub(crate) const fn of_empty(ino: Ino, mode: u32, nlink: u32, time: Time) -> Self {
         Self {
             ino,
@@ -162,7 +167,7 @@ pub enum SetTime {
     To(Time),
 }
 
-/// Changes of attributes; what is `None` stays.
+/// Changes of attributes. An attribute that is `None` does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttr {
     /// Permission bits.
@@ -173,7 +178,7 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Time of the last change of the contents.
     pub mtime: Option<SetTime>,
-    /// The opening through which the size changes, if any: the permission bits do not matter then.
+    /// The opening through which the size changes, if any. The permission bits are not checked then.
     pub handle: Option<u64>,
 }
 
@@ -183,14 +188,14 @@ pub struct SetAttr {
 pub struct Entry {
     /// Attributes of the inode.
     pub attr: Attr,
-    /// Tells inodes apart that had the same number one after the other.
+    /// Distinguishes inodes that had the same number one after the other.
     pub generation: u64,
-    /// How long the name may be kept to lead to this inode, in nanoseconds. 0: it is looked up each time.
+    /// How long this name may be cached, in nanoseconds. 0: not at all.
     pub validity: u64,
 }
 
 impl Entry {
-    /// The inode alone.
+    /// The inode without its attributes.
     pub(crate) const fn found(&self) -> FoundInode {
         FoundInode { ino: self.attr.ino, generation: self.generation, file_type: self.attr.file_type() }
     }
@@ -201,20 +206,20 @@ impl Entry {
 pub struct FoundInode {
     /// Number by which requests name the inode.
     pub ino: Ino,
-    /// Tells inodes apart that had the same number one after the other.
+    /// Distinguishes inodes that had the same number one after the other.
     pub generation: u64,
     /// Type of the file.
     pub file_type: FileType,
 }
 
-/// What a lookup finds.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The name has an inode.
     Found(Entry),
     /// There is no such name.
     Absent {
-        /// How long that may be kept, in nanoseconds. 0: the name is looked up each time.
+        /// How long the absence may be cached, in nanoseconds. 0: not at all.
         validity: u64,
     },
 }
@@ -242,7 +247,7 @@ pub struct DirEntry<'a> {
     pub file_type: FileType,
     /// Name, without slash and zero bytes.
     pub name: &'a [u8],
-    /// Position behind this entry, from which to read on.
+    /// Position after this entry, at which to continue reading.
     pub next: u64,
 }
 

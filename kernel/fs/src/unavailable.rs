@@ -1,4 +1,4 @@
-//! What is mounted where a file system could not be.
+//! A file system that takes the place of one that could not be mounted.
 
 use core::ops::ControlFlow;
 use core::task::Poll;
@@ -9,8 +9,8 @@ use hermit_io::ReadBuffer;
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs};
 
-/// A file system whose requests fail with this error, so that programs do not take the directory that it
-/// covers for it.
+/// A file system whose requests fail with this error. Mounted in place of the intended one, it keeps programs
+/// from using the directory below the mount point by mistake.
 #[derive(Clone, Copy, Debug)]
 pub struct Unavailable(pub Errno);
 

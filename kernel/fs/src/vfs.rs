@@ -1,4 +1,10 @@
-//! The virtual file system: mounts, path walks, and what calls with paths do.
+//! The virtual file system: mounts, path walks, and the calls with paths.
+//!
+//! A [`Vfs`] is a tree of mounts. A call walks its path from the root or the current directory, one name at a
+//! time, and then makes a request to the file system of the last inode. Between them are caches, for file
+//! systems whose replies may be cached: of names (`name_cache`), of attributes (`attr_cache`), and of small
+//! writes (`write_back`). A file system in memory has no use for these; it has fast paths of its own
+//! (`paths`).
 //!
 //! Calls are asynchronous functions, because a file system may keep a request pending. They hold no lock
 //! meanwhile.
@@ -42,13 +48,13 @@ pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
 pub use paths::{FoundFile, Start};
 
-/// Bits that new files and directories do not get (`umask`).
+/// Permission bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
 
-/// Maximum number of mounts whose writes are collected; those of further ones are passed on at once.
+/// Maximum number of mounts whose small writes are collected. Writes to further mounts are made at once.
 const MAX_COLLECTING: usize = 16;
 
-/// Maximum number of tries to find the path of a directory while directories are renamed.
+/// Maximum number of attempts to find the path of a directory while directories are renamed.
 const MAX_PATH_TRIES: u32 = 100;
 
 /// Attributes of an inode, and the device ID of its file system.
@@ -61,7 +67,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// As programs see them.
+    /// Returns the metadata in the format that programs see.
     #[must_use]
     pub const fn properties(&self) -> file_properties {
         let attr = &self.attr;
@@ -88,12 +94,12 @@ impl Metadata {
     }
 }
 
-/// What a call does with a symbolic link at the end of its path.
+/// Treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symlinks {
-    /// It follows it, as `stat`.
+    /// The call follows the link, as `stat`.
     Follow,
-    /// It concerns the link itself, as `lstat`.
+    /// The call is about the link itself, as `lstat`.
     Keep,
 }
 
@@ -112,17 +118,17 @@ pub struct Vfs<S: System> {
     root: Arc<Node<S>>,
     current: Lock<S, Arc<Node<S>>>,
     names: NameCache<S>,
-    /// Number of renames that have begun, and of those that have ended.
+    /// Number of renames that have begun, and number of those that have ended.
     renames: [AtomicU64; 2],
     next_device: AtomicU64,
-    /// Called when writes are collected; without it none are.
+    /// Called when writes are collected. `None`: no writes are collected.
     data_collected: Option<fn() -> bool>,
     /// Mounts whose writes are collected.
     collecting: Lock<S, Vec<Arc<Mount<S>>>>,
 }
 
 impl<S: System> Drop for Vfs<S> {
-    /// A mount and the directory under it refer to each other.
+    /// Breaks the reference cycle: a mount and the directory under it refer to each other.
     fn drop(&mut self) {
         self.root.mount.remove_submounts();
     }
@@ -149,11 +155,12 @@ impl<S: System> Vfs<S> {
         })
     }
 
-    /// Has writes to file systems that are mounted from now on collected, if they allow it.
+    /// Enables write-back: small writes to file systems that are mounted from now on are collected, if the
+    /// file systems allow it.
     ///
-    /// `data_collected` is called when writes are collected: [`Self::write_back`] is to be called then until
-    /// nothing is due any more. It returns false if that will not be called; then they are not collected. It
-    /// may not wait.
+    /// `data_collected` is called when writes are collected. From then on, the caller must call
+    /// [`Self::write_back`] until nothing is due any more. If it cannot, `data_collected` returns false, and
+    /// the writes are not collected. `data_collected` must not wait.
     #[must_use]
     pub fn with_write_back(mut self, data_collected: fn() -> bool) -> Self {
         self.data_collected = Some(data_collected);
@@ -179,7 +186,7 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let device = self.next_device.fetch_add(1, Relaxed);
-        // Nothing is written there that could be collected.
+        // A read-only mount has no writes to collect.
         let may_collect =
             !is_read_only && file_system.has_validity() && self.write_back_mounts() < MAX_COLLECTING;
         let data_collected = self.data_collected.filter(|_| may_collect);
@@ -198,8 +205,8 @@ impl<S: System> Vfs<S> {
         added
     }
 
-    /// The mounted file systems: each before those below it, and else in the order of their mounts. One whose
-    /// directory, or one above that, was removed is left out.
+    /// The mounted file systems. Each comes before those below it; otherwise they are in the order of
+    /// mounting. A mount is left out if its directory, or a directory above that, was removed.
     ///
     /// # Errors
     ///
@@ -221,13 +228,13 @@ impl<S: System> Vfs<S> {
         Ok(infos)
     }
 
-    /// Gives back the memory of names that are kept, and the inodes that they keep in use.
+    /// Empties the name cache: frees its memory and drops its references to inodes.
     pub fn forget_names(&self) {
         self.names.clear();
     }
 
-    /// Gives up the names that are kept after a call has failed for want of memory, or of inodes or
-    /// descriptors of a server, which they use. Returns whether that was the reason.
+    /// Empties the name cache if a call has failed for lack of memory, or of inodes or descriptors of a
+    /// server: cached names use these. Returns true if this was the error.
     fn make_room(&self, error: Errno) -> bool {
         let is_full = matches!(error, Errno::ENOMEM | Errno::ENFILE | Errno::EMFILE);
         if is_full {
@@ -236,16 +243,16 @@ impl<S: System> Vfs<S> {
         is_full
     }
 
-    /// Number of mounts whose writes are collected. It does not change but by [`Self::mount`].
+    /// Number of mounts whose writes are collected. Only [`Self::mount`] changes it.
     pub fn write_back_mounts(&self) -> usize {
         self.collecting.lock().len()
     }
 
-    /// Writes what is collected of small writes to the files of a mount, of those that there are [so
-    /// many](Self::write_back_mounts) of: with `is_due` only what was collected long enough, else everything.
+    /// Writes the small writes that were collected for the files of mount number `mount`, which is below
+    /// [`Self::write_back_mounts`]. With `is_due`, writes only data that were collected long enough ago.
     /// Returns the time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors
-    /// of the writes are left to the files. It takes as long as the server does; one that does not answer
-    /// need not delay the others ([`join_each`](crate::join_each)).
+    /// of the writes are reported to the files. It takes as long as the server does. Callers use
+    /// [`join_each`](crate::join_each), so that a server that does not reply does not delay the others.
     ///
     /// # Errors
     ///
@@ -258,7 +265,7 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// The directory in which relative paths begin.
+    /// The directory at which relative paths begin.
     fn current_directory(&self) -> Arc<Node<S>> {
         Arc::clone(&self.current.lock())
     }
@@ -278,7 +285,7 @@ impl<S: System> Vfs<S> {
         Ok(())
     }
 
-    /// The path of the current directory (`getcwd`), by its names in the directories above it.
+    /// The path of the current directory (`getcwd`). It consists of the names in the directories above it.
     ///
     /// # Errors
     ///
@@ -287,7 +294,8 @@ impl<S: System> Vfs<S> {
         self.path_of(self.current_directory()).await
     }
 
-    /// The path that a path leads to, without symbolic links, `.` and `..` (`realpath`).
+    /// The absolute path of the inode that a path leads to, without symbolic links, `.` and `..`
+    /// (`realpath`).
     ///
     /// # Errors
     ///
@@ -308,15 +316,15 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// Numbers of renames that have ended and begun.
+    /// Number of renames that have ended, and number of those that have begun.
     fn renames(&self) -> (u64, u64) {
         let [begun, ended] = &self.renames;
-        // In this order: if they are equal, none was under way.
+        // The order matters: if the numbers are equal, no rename was in progress in between.
         let ended = ended.load(SeqCst);
         (ended, begun.load(SeqCst))
     }
 
-    /// The path of a directory, as it was before or after any rename by another thread.
+    /// The path of a directory, as it was before or after any concurrent rename.
     async fn path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         for _ in 0..MAX_PATH_TRIES {
             let (ended, begun) = self.renames();
@@ -328,10 +336,10 @@ impl<S: System> Vfs<S> {
         self.try_path_of(directory).await
     }
 
-    /// The path of a directory if none above it is renamed meanwhile.
+    /// The path of a directory, which is right if no directory above it is renamed meanwhile.
     async fn try_path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         let mut node = directory;
-        // From the end to the start.
+        // The names from the last one to the first.
         let mut names: Vec<Vec<u8>> = Vec::new();
         while !node.is_same(&self.root) {
             let parent = node.parent().await?;
@@ -352,8 +360,8 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// What `/proc/self/fd` says of an open file: the path of a directory, and of a file, which may have any
-    /// number of names, its type and number.
+    /// Target of the link of an open file in `/proc/self/fd`. For a directory this is its path, for a file
+    /// its type and number, since a file may have any number of names.
     ///
     /// # Errors
     ///
@@ -368,7 +376,7 @@ impl<S: System> Vfs<S> {
         Ok(DescriptorTarget::Numbered(node.file_system().type_name(), node.attr().await?.number))
     }
 
-    /// Metadata of what a path leads to (`stat`, `lstat`).
+    /// Metadata of the inode of a path (`stat`, `lstat`).
     ///
     /// # Errors
     ///
@@ -378,7 +386,7 @@ impl<S: System> Vfs<S> {
         Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
     }
 
-    /// Changes attributes of what a path leads to (`chmod`, `truncate`, `utimensat`).
+    /// Changes attributes of the inode of a path (`chmod`, `truncate`, `utimensat`).
     ///
     /// # Errors
     ///
@@ -398,7 +406,7 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// Those of a walk; `EINVAL` for what is none; `ENOMEM`.
+    /// Those of a walk; `EINVAL` if the inode is not a symbolic link; `ENOMEM`.
     pub async fn read_link(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let node = self.walk(path, LastLink::FollowBeforeSlash).await?.existing()?;
         if node.file_type != FileType::Symlink {
@@ -409,7 +417,7 @@ impl<S: System> Vfs<S> {
         Ok(target)
     }
 
-    /// Usage of the file system of what a path leads to (`statfs`).
+    /// Usage of the file system of a path (`statfs`).
     ///
     /// # Errors
     ///

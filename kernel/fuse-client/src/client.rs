@@ -1,4 +1,4 @@
-//! The client: one request and its reply at a time.
+//! The client: submits requests and takes their replies.
 
 use core::num::NonZeroU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,16 +26,16 @@ pub(crate) struct Sizes {
     pub(crate) write: usize,
 }
 
-/// Bit of a call's ticket: it has the state for a further request, for which there was no room yet. A
-/// transport's numbers are far below.
+/// Bit of a call's ticket: the rest of the ticket is the state for the call's next request, for which the
+/// transport had no room yet. The transport's request numbers are far below this bit.
 const CONTINUE: u64 = 1 << 63;
 
-/// How far a call of several requests is.
+/// Progress of a call that may make several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its first request is to be submitted.
+    /// The first request must be submitted.
     First,
-    /// A further request is to be submitted, with this state.
+    /// A further request must be submitted, with this state.
     Further(u64),
     /// A request is in flight.
     InFlight,
@@ -50,7 +50,7 @@ impl Stage {
         }
     }
 
-    /// Makes a state, which is below 2^63, that of the next request.
+    /// Stores the state of the next request, which is below 2^63, in the ticket.
     pub(crate) fn go_on(call: &mut Call<'_, '_>, state: u64) {
         *call.ticket = NonZeroU64::new(CONTINUE | state);
     }
@@ -64,35 +64,35 @@ pub struct FuseClient<T: Transport> {
     pub(crate) next_unique: AtomicU64,
     pub(crate) read_ahead: ReadAhead<T>,
     pub(crate) listing: Listing,
-    /// The server does not know `Flush`: it has nothing to report when a file is closed.
+    /// True if the server does not know `Flush`, so that it has no errors to report when a file is closed.
     pub(crate) has_no_flush: AtomicBool,
 }
 
-/// What a request carries besides its head, and what its reply may have.
+/// Parts of a request other than its head, and the room for its reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent<'a> {
-    /// Sizes in bytes of parts of the head that are passed apart.
+    /// Sizes in bytes of parts of the head that are passed in separate buffers.
     pub(crate) split: [usize; 2],
-    /// Data behind the head.
+    /// Data after the head.
     pub(crate) data: &'a [u8],
     /// Maximum size in bytes of the structures in the reply.
     pub(crate) reply: usize,
     /// Maximum size in bytes of data in the reply.
     pub(crate) reply_data: usize,
-    /// What to remember until the reply.
+    /// State that the reply returns.
     pub(crate) state: u64,
 }
 
 impl Extent<'_> {
-    /// A request without data, and a reply of this many bytes.
+    /// Describes a request without data, and a reply of `reply` bytes.
     pub(crate) fn reply(reply: usize) -> Self {
         Self { reply, ..Self::default() }
     }
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Frees memory that is kept for later use: data that were read ahead, and the transport's. It allocates
-    /// nothing.
+    /// Frees memory that is kept for later use: data that were read ahead, and memory of the transport.
+    /// Allocates nothing.
     pub fn reclaim(&self) {
         self.transport.reclaim();
         self.read_ahead.reclaim();
@@ -102,8 +102,8 @@ impl<T: Transport> FuseClient<T> {
         self.next_unique.fetch_add(1, Relaxed)
     }
 
-    /// Submits a request. Pending, unless it fails: without room for it, it is to be submitted in the next
-    /// poll.
+    /// Submits a request. Pending, unless it fails. If the transport has no room for it, the next poll
+    /// submits it.
     pub(crate) fn submit(
         &self,
         call: &mut Call<'_, '_>,
@@ -125,8 +125,7 @@ impl<T: Transport> FuseClient<T> {
         Poll::Pending
     }
 
-    /// Takes the reply to a request, and calls `parse` with what follows its header, and with the request's
-    /// tag.
+    /// Takes the reply to a request. Calls `parse` with the reply's payload and the request's tag.
     pub(crate) fn take<V>(
         &self,
         call: &mut Call<'_, '_>,
@@ -165,14 +164,14 @@ impl<T: Transport> FuseClient<T> {
         self.take(call, |payload, _| parse(&payload?))
     }
 
-    /// Sends a message whose reply does not matter.
+    /// Sends a message and ignores its reply.
     fn send(&self, mut head: Head, has_reply: bool) {
         self.transport.send(head.finish(self.unique(), 0), has_reply);
     }
 
     /// Drops references to a node.
     pub(crate) fn send_forget(&self, node: u64, references: u64) {
-        // The root is referred to without a lookup.
+        // The root needs no reference.
         if node != ROOT_NODE {
             self.send(Head::new(Opcode::Forget, node, &ForgetIn { nlookup: references }), false);
         }

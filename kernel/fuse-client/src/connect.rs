@@ -1,4 +1,4 @@
-//! The handshake.
+//! The handshake (`Init`).
 
 use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -16,13 +16,13 @@ use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, check};
 use crate::transport::Transport;
 
-/// Minimum of what a server takes in a write, in bytes (Linux, `process_init_reply`).
+/// Minimum size in bytes that a server must accept in a write (Linux, `process_init_reply`).
 const MIN_WRITE: usize = 4096;
 
-/// Size of a page in bytes, in which `max_pages` counts.
+/// Size of a page in bytes, the unit of `max_pages`.
 const PAGE: usize = 4096;
 
-/// Maximum number of pages in a request of servers that name none.
+/// Maximum number of pages in a request to a server that does not say one.
 const DEFAULT_PAGES: u16 = 32;
 
 /// Minimum minor version: replies are shorter before 7.23.
@@ -31,7 +31,7 @@ const MIN_MINOR: u32 = 23;
 /// Identifier of the first request.
 const FIRST: u64 = 1;
 
-/// Why there is no connection to a server.
+/// Reason why there is no connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The server or the transport reports an error.
@@ -55,8 +55,8 @@ impl From<Failure> for ConnectError {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Connects to the server behind a transport, and stops it if that fails; not for want of memory, so that
-    /// it can be tried again.
+    /// Connects to the server at the other end of a transport. Stops the server if that fails, except for
+    /// lack of memory: then the caller may try again.
     ///
     /// # Errors
     ///

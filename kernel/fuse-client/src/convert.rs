@@ -1,4 +1,4 @@
-//! What the file system and the protocol say of inodes.
+//! Conversions between the types of the file system interface and the structures of the protocol.
 
 use hermit_abi::S_IFMT;
 use hermit_fs::{Attr, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
@@ -16,7 +16,7 @@ const SECOND: u32 = 1_000_000_000;
 /// Bits of a mode that have a meaning: the type, and the permission bits.
 const MODE: u32 = S_IFMT | 0o7777;
 
-/// Preferred size in bytes of reads and writes if the server names none.
+/// Preferred size in bytes of reads and writes if the server does not say one.
 const BLOCK_SIZE: u32 = 4096;
 
 fn time(seconds: u64, nanoseconds: u32) -> Time {
@@ -48,7 +48,7 @@ fn attr(ino: Ino, validity: u64, attr: &reply::Attr) -> Result<Attr, Failure> {
         atime: time(attr.atime, attr.atimensec),
         mtime: time(attr.mtime, attr.mtimensec),
         ctime,
-        // The protocol does not have it.
+        // The protocol does not have the time of creation.
         btime: ctime,
         validity,
     })
@@ -59,7 +59,7 @@ pub(crate) fn attributes(ino: Ino, reply: &AttrOut) -> Result<Attr, Failure> {
     attr(ino, validity(reply.attr_valid, reply.attr_valid_nsec), &reply.attr)
 }
 
-/// An entry, of which there must be one. The root is in no directory.
+/// Converts an entry, which must have an inode. The root is in no directory, so it is not valid here.
 pub(crate) fn entry(reply: &EntryOut) -> Result<Entry, Failure> {
     if matches!(reply.nodeid, 0 | ROOT_NODE) {
         return Err(Failure::Invalid);
@@ -72,7 +72,7 @@ pub(crate) fn entry(reply: &EntryOut) -> Result<Entry, Failure> {
     })
 }
 
-/// What a lookup finds.
+/// Converts the result of a lookup.
 pub(crate) fn lookup(reply: &EntryOut) -> Result<Lookup, Failure> {
     if reply.nodeid == 0 {
         return Ok(Lookup::Absent { validity: validity(reply.entry_valid, reply.entry_valid_nsec) });
@@ -90,7 +90,7 @@ pub(crate) fn usage(reply: &StatfsOut) -> StatFs {
     }
 }
 
-/// The flag, if the new time is that of the server's clock.
+/// Returns the flag if the new time is the server's current time.
 fn now(change: SetTime, flag: SetattrValid) -> SetattrValid {
     if change == SetTime::Now { flag } else { SetattrValid::empty() }
 }

@@ -1,4 +1,10 @@
-//! The file system: requests translated to messages.
+//! The implementation of the file system interface: translates requests into messages.
+//!
+//! Each method makes a message of its arguments, submits it through the transport, and later checks and
+//! converts the reply. A method is polled until the reply is there, with the same arguments, so it makes the
+//! message only in the first poll. Node numbers of the server are the inode numbers. A handle is the server's
+//! number and a few bits of the client ([`Handle`]). Some calls take several messages: a read of a file looks
+//! into the read-ahead data first, and an appending write asks for the size of the file afterwards.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -30,19 +36,19 @@ use crate::transport::Transport;
 /// Maximum size in bytes of the target of a symbolic link.
 const MAX_TARGET: usize = 4096;
 
-/// Flags of an opening that concern the server: it appends by itself.
+/// Flags of an opening that are passed to the server. It appends by itself.
 const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY | O_SYNC;
 
 /// Each write is durable when it returns: as `fdatasync`, or with all bits as `fsync` (Linux, `fcntl.h`).
 const O_DSYNC: i32 = 0o10_000;
 const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
 
-/// Maximum size in bytes of what is collected of small writes.
+/// Maximum number of bytes of small writes that are collected.
 const MAX_COLLECTED: usize = 512 << 10;
 
 impl<T: Transport> FuseClient<T> {
-    /// Submits a request with data of `wanted` bytes, or of less if there is no memory for that: a half as
-    /// long as that is more than what needs no memory.
+    /// Submits a request with `wanted` bytes of data. If there is no memory for these, tries half the size,
+    /// and so on, down to the size that needs no memory.
     pub(crate) fn submit_sized<'a>(
         &self,
         call: &mut Call<'_, '_>,
@@ -60,7 +66,7 @@ impl<T: Transport> FuseClient<T> {
         }
     }
 
-    /// Makes a request of names, whose reply is an entry.
+    /// Makes a request with names, to which the reply is an entry.
     fn request_entry(&self, call: &mut Call<'_, '_>, head: impl Fn() -> Head, data: &[u8]) -> Reply<Entry> {
         let extent = Extent { data, reply: size_of::<EntryOut>(), ..Extent::default() };
         self.with_space(call, |call| {
@@ -68,7 +74,7 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Makes a request whose reply has nothing but its header.
+    /// Makes a request to which the reply is only a header.
     fn request_nothing(&self, call: &mut Call<'_, '_>, head: impl FnOnce() -> Head) -> Reply<()> {
         self.request(call, head, Extent::default(), |payload| payload.nothing())
     }
@@ -84,7 +90,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     }
 
     fn finds_parents(&self) -> bool {
-        // Some servers refuse `..`; virtiofsd of QEMU 7.2 leads to a second root by it.
+        // Some servers refuse `..`, and virtiofsd of QEMU 7.2 leads to a second root node by it.
         false
     }
 
@@ -250,7 +256,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             return Poll::Ready(Ok(()));
         }
         if call.ticket.is_none() {
-            // Data of a server that was stopped are not to be trusted.
+            // Data of a server that was stopped cannot be trusted.
             let may_have = handle.may_cache && !self.transport.is_stopped();
             if may_have && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
                 return Poll::Ready(Ok(()));
@@ -271,7 +277,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             if handle.may_cache {
                 let next = offset + copied as u64;
                 let request = (ReadRequest::decode(tag.state), tag.started, payload.size);
-                // Without memory nothing is kept.
+                // Without memory, nothing is kept.
                 let copy_rest = |data: &mut _| payload.extend_from(copied, data).unwrap_or_default();
                 self.read_ahead.finish(file, next, request, copy_rest);
             }

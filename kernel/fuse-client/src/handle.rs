@@ -1,22 +1,22 @@
-//! Numbers of openings, as server and callers know them.
+//! Handles of openings: the server's number, with bits of the client.
 
 use hermit_fuse::flags::OpenReply;
 use hermit_fuse::reply::OpenOut;
 use hermit_interface::Errno;
 
-/// The server's number of an opening, and what was opened: the kinds have requests of their own.
+/// The server's number of an opening, and the type of the opened inode: each type has its own requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) number: u64,
     pub(crate) is_directory: bool,
-    /// Whether data may be kept that were read, and writes collected.
+    /// True if the client may keep data that it has read, and may collect writes.
     pub(crate) may_cache: bool,
-    /// Whether the server has nothing to report when the file is closed.
+    /// True if the server has no errors to report when the file is closed.
     pub(crate) has_no_flush: bool,
 }
 
 impl Handle {
-    /// Number of bits of an encoded handle that are the client's.
+    /// Number of bits of an encoded handle that belong to the client.
     pub(crate) const BITS: u32 = 3;
 
     /// The handle in a reply.
@@ -26,11 +26,12 @@ impl Handle {
         Self { number: opened.fh, is_directory, may_cache, has_no_flush: flags.contains(OpenReply::NOFLUSH) }
     }
 
-    /// As a number for the caller: that of the server, and [`Self::BITS`] bits.
+    /// Encodes the handle as a number for the caller: the server's number, and [`Self::BITS`] bits.
     ///
     /// # Errors
     ///
-    /// The highest bits are in use, which no server is known to do: numbers are addresses or indices.
+    /// `EOVERFLOW` if the server's number uses the highest bits. Known servers do not: their numbers are
+    /// addresses or indices.
     pub(crate) fn encode(self) -> Result<u64, Errno> {
         let encoded = self.number.checked_mul(1 << Self::BITS).ok_or(Errno::EOVERFLOW)?;
         let bits = [self.is_directory, self.may_cache, self.has_no_flush];

@@ -1,25 +1,25 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
-//! Its requests are nearly those of [`FileSystem`]: the client translates them, and reads ahead; the virtual
-//! file system keeps names and attributes. How messages reach the server is the business of a [`Transport`],
-//! such as a virtio-fs device.
+//! Its requests are nearly those of [`FileSystem`]. The client translates them, and reads ahead. The virtual
+//! file system caches names and attributes. A [`Transport`], such as a virtio-fs device, carries the messages
+//! to the server.
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | [`transport`](Transport) | what the client needs of the way to the server |
+//! | [`transport`](Transport) | the interface to the server |
 //! | `message` | requests as bytes |
 //! | `reply` | replies, checked: the server is not trusted |
-//! | `convert` | what both sides say of inodes |
+//! | `convert` | conversion of types between both sides |
 //! | `listing` | with or without attributes |
-//! | `read_ahead` | data that were asked for before they are read |
+//! | `read_ahead` | data that were requested before they are read |
 //! | `connect` | the handshake |
-//! | `space` | waiting for space that removed files still have |
+//! | `space` | waiting for the space of removed files |
 //! | `client`, `file`, `write`, `directory` | the file system |
 //!
 //! # Trust
 //!
 //! A reply that the protocol does not allow stops the server ([`Transport::stop`]), and every request fails
-//! with `EIO` from then on. What the server says of its files is believed: it may change them at any time.
+//! with `EIO` from then on. The contents of the files are the server's: it may change them at any time.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -9,10 +9,10 @@ use hermit_fuse::reply::InitOut;
 /// How a server lists directories.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The server answers `Readdirplus`.
+    /// True if the server answers `Readdirplus`.
     has_plus: bool,
-    /// A bit for each opened directory, its handle modulo 64, that is read by `Readdirplus`: it has an entry
-    /// of unknown type, which the attributes have.
+    /// A bit for each open directory that must be read by `Readdirplus`, by its handle modulo 64. Such a
+    /// directory has an entry of unknown type, and only the attributes have the type.
     plus: AtomicU64,
 }
 
@@ -28,18 +28,18 @@ impl Listing {
         Self { has_plus, plus: AtomicU64::new(0) }
     }
 
-    /// Whether the server answers `Readdirplus`.
+    /// Returns true if the server answers `Readdirplus`.
     pub(crate) const fn has_plus(&self) -> bool {
         self.has_plus
     }
 
-    /// Whether a directory is always read by `Readdirplus`.
+    /// Returns true if a directory is always read by `Readdirplus`.
     pub(crate) fn is_plus(&self, handle: u64) -> bool {
         self.plus.load(Relaxed) & bit(handle) != 0
     }
 
-    /// Has a directory always read by `Readdirplus` from now on. Returns false if the server does not answer
-    /// that.
+    /// Makes a directory always be read by `Readdirplus` from now on. Returns false if the server does not
+    /// answer that.
     pub(crate) fn ask_plus(&self, handle: u64) -> bool {
         if self.has_plus {
             self.plus.fetch_or(bit(handle), Relaxed);
@@ -47,7 +47,7 @@ impl Listing {
         self.has_plus
     }
 
-    /// Forgets how a directory is read, whose handle may be that of another one from now on.
+    /// Clears the bit of a directory that is closed: another one may get its handle.
     pub(crate) fn release(&self, handle: u64) {
         if self.is_plus(handle) {
             self.plus.fetch_and(!bit(handle), Relaxed);

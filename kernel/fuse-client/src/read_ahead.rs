@@ -1,9 +1,12 @@
-//! Data that were read ahead: what a program reads in small pieces, one after the other, is asked for in
-//! large ones.
+//! Read-ahead: consecutive small reads of a program are served from a few large requests.
 //!
-//! A window has data of one opening. They are dropped after [`MAX_AGE`], and when anything is written to
-//! their inode by this client. A window serves a read as a whole or not at all: a read that ends before the
-//! end of the file is not short.
+//! A window has data of one opening. The data are dropped after [`MAX_AGE`], and when this client writes to
+//! the inode. A window serves a read as a whole or not at all: a read that ends before the end of the file
+//! must not be short.
+//!
+//! The size of the requests doubles with each request of a sequence. A reply may be older than a write that
+//! this client has made meanwhile. So writes are counted, and data are kept only if no write has begun or
+//! ended since their request.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,40 +24,41 @@ use lock_api::{Mutex, RawMutex};
 use crate::handle::Handle;
 use crate::transport::Transport;
 
-/// Size in bytes of what a sequence of reads asks for at first. It doubles with each further request, up to
+/// Size in bytes of the first request of a sequence. The size doubles with each further request, up to
 /// [`MAX_AHEAD`].
 const FIRST_AHEAD: usize = 128 << 10;
 
-/// Maximum size in bytes of what is read at once.
+/// Maximum size in bytes of a request.
 pub(crate) const MAX_AHEAD: usize = 512 << 10;
 
-/// Maximum size in bytes of reads for which it is worth while: those of half of the size are two.
+/// Maximum size in bytes of reads that are worth reading ahead. Two reads of this size make the first
+/// request.
 const MAX_READ: usize = FIRST_AHEAD / 2;
 
-/// Time in nanoseconds for which data are used: that of names and attributes in the policy `auto` of uhyve
-/// and virtiofsd.
+/// Time in nanoseconds for which data are used: that for which names and attributes are valid in the policy
+/// `auto` of uhyve and virtiofsd.
 const MAX_AGE: u64 = 1_000_000_000;
 
-/// Number of windows: a window is chosen by the opening's handle.
+/// Number of windows. The handle of an opening selects its window.
 const WINDOWS: usize = 8;
 
 /// Number of bits for the size in the state of a request.
 const SIZE_BITS: u32 = 24;
 
-/// What is known of a request to read when its reply arrives.
+/// State of a request to read that is needed when its reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadRequest {
-    /// Number of changes when it was made, modulo 2^40.
+    /// Number of changes when the request was made, modulo 2^40.
     changes: u64,
-    /// Number of bytes that it asked for.
+    /// Number of requested bytes.
     size: usize,
 }
 
 impl ReadRequest {
     const MAX_SIZE: usize = (1 << SIZE_BITS) - 1;
 
-    /// As the state of a request. A size that does not fit is the largest one, so the end of the file is not
-    /// found by it.
+    /// Encodes this as the state of a request. A size that does not fit becomes the largest size, so that the
+    /// reply cannot look like the end of the file.
     pub(crate) fn encode(self) -> u64 {
         self.changes << SIZE_BITS | self.size.min(Self::MAX_SIZE) as u64
     }
@@ -64,29 +68,29 @@ impl ReadRequest {
     }
 }
 
-/// What was read ahead for an opening.
+/// Data that were read ahead for an opening.
 #[derive(Debug, Default)]
 struct Window {
     /// Inode and handle of the opening.
     owner: Option<(Ino, u64)>,
-    /// Offset at which the next read begins if the program reads one piece after the other.
+    /// Offset at which the next read begins if the reads are sequential.
     next: u64,
-    /// Size in bytes of what the sequence has asked for last; 0: nothing yet.
+    /// Size in bytes of the last request of the sequence; 0: none yet.
     ahead: usize,
-    /// Offsets in the file of the first byte of the data and behind the last one; equal if there are none.
+    /// Offset in the file of the data, and offset after them; equal if there are no data.
     start: u64,
     end: u64,
-    /// Whether the file ended behind the data.
+    /// True if the file ends after the data.
     is_last: bool,
-    /// When the data were asked for.
+    /// Time of the request for the data.
     since: u64,
     /// The data. Replaced only while no other thread copies from them.
     data: Arc<Vec<u8>>,
 }
 
 impl Window {
-    /// Where in the data those of a read are: all of its bytes, or those up to the end of the file. `None` if
-    /// they are not there or too old.
+    /// Range within the data of the bytes that a read asks for, up to the end of the file. `None` if the data
+    /// do not have all of them, or are too old.
     fn find(&self, file: OpenInode, offset: u64, size: usize, now: u64) -> Option<Range<usize>> {
         let is_current =
             self.owner == Some((file.ino, file.handle)) && now.saturating_sub(self.since) < MAX_AGE;
@@ -96,7 +100,7 @@ impl Window {
         is_found.then(|| to_usize(offset - self.start)..to_usize(end - self.start))
     }
 
-    /// Makes the window one without data, and returns their memory unless another thread copies from it.
+    /// Removes the data of the window. Returns their memory unless another thread copies from it.
     fn clear(&mut self) -> Vec<u8> {
         self.end = self.start;
         Arc::get_mut(&mut self.data).map(mem::take).unwrap_or_default()
@@ -106,7 +110,7 @@ impl Window {
 /// The windows of a client.
 pub(crate) struct ReadAhead<T: Transport> {
     windows: [Mutex<T::RawLock, Window>; WINDOWS],
-    /// Number of changes that were made to files.
+    /// Number of changes to files.
     changes: AtomicU64,
 }
 
@@ -129,13 +133,13 @@ impl<T: Transport> ReadAhead<T> {
         &self.windows[to_usize(handle >> Handle::BITS) % WINDOWS]
     }
 
-    /// Number of changes up to now, modulo 2^40: as much as a request remembers.
+    /// Number of changes so far, modulo 2^40: the part that fits into the state of a request.
     fn changes(&self) -> u64 {
         self.changes.load(Acquire) & (u64::MAX >> SIZE_BITS)
     }
 
-    /// Fills a buffer with the data from an offset on, as far as the file goes. Returns false, and appends
-    /// nothing, if they are not all there.
+    /// Fills a buffer with data from an offset on, up to the end of the file. Returns false and appends
+    /// nothing if the data do not have all of these bytes.
     pub(crate) fn read(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>, now: u64) -> bool {
         let mut window = self.window(file.handle).lock();
         let Some(found) = window.find(file, offset, buffer.room(), now) else { return false };
@@ -146,13 +150,13 @@ impl<T: Transport> ReadAhead<T> {
         true
     }
 
-    /// A request that is made now for a number of bytes.
+    /// Describes a request for `size` bytes that is made now.
     pub(crate) fn request(&self, size: usize) -> ReadRequest {
         ReadRequest { changes: self.changes(), size }
     }
 
-    /// Number of bytes that a read for which there are no data is to ask for: more than `size` if it follows
-    /// on the one before.
+    /// Number of bytes to request for a read that no window can serve: more than `size` if the read continues
+    /// the previous one.
     pub(crate) fn wanted(&self, file: OpenInode, offset: u64, size: usize) -> usize {
         let mut locked = self.window(file.handle).lock();
         let window = &mut *locked;
@@ -165,9 +169,9 @@ impl<T: Transport> ReadAhead<T> {
         window.ahead.max(size)
     }
 
-    /// Notes that a read has ended before the offset `next`. Keeps what `copy` appends to a vector as the
-    /// data from there on, which were asked for at `since`, unless something has been written since. The
-    /// reply had `size` bytes.
+    /// Notes that a read has ended at the offset `next`. The reply had `size` bytes. Calls `copy` to append
+    /// the rest of the reply to a vector, and keeps it as the data at `next`, unless something was written
+    /// since the request.
     pub(crate) fn finish(
         &self,
         file: OpenInode,
@@ -193,7 +197,7 @@ impl<T: Transport> ReadAhead<T> {
         drop(locked);
     }
 
-    /// Drops the data of an inode to which something is written. To be called before and after.
+    /// Drops the data of an inode. Called both before and after a write to it.
     pub(crate) fn invalidate(&self, ino: Ino) {
         self.changes.fetch_add(1, Release);
         for window in &self.windows {

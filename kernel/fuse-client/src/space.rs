@@ -1,10 +1,12 @@
-//! Calls that find the file system, or the server's tables, full though the program has just made room.
+//! Retries of calls that find the file system or a table of the server full, though the program has just made
+//! room.
 //!
-//! A removed file has its space until the server has handled the last messages that concern it, `Release` and
-//! `Forget`. The program does not wait for those, and they overtake no request: they may even have a queue of
-//! their own. So a call that the server refuses with `ENOSPC`, or with `EDQUOT` as the user's quota is full,
-//! is made once more when the server has handled the messages that were sent before. So is one that it
-//! refuses with `ENFILE` or `EMFILE`: a file that was closed has its descriptors as long.
+//! A removed file has its space until the server has handled the last messages about it, `Release` and
+//! `Forget`. The program does not wait for these. They do not overtake requests; later requests may overtake
+//! them, if they have a queue of their own. So if the server refuses a call with `ENOSPC`, or with `EDQUOT`
+//! because a quota is full, the client waits until the server has handled all messages that were sent so far,
+//! and makes the call once more. It does the same for `ENFILE` and `EMFILE`: a closed file uses its
+//! descriptor just as long.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -15,11 +17,11 @@ use hermit_interface::Errno;
 use crate::client::FuseClient;
 use crate::transport::Transport;
 
-/// Bit of a call's ticket: the call waits until the server has handled messages, whose number is the rest of
-/// the ticket.
+/// Bit of a call's ticket: the call waits until the server has handled a number of messages, which is the
+/// rest of the ticket.
 const WAITS: u64 = 1 << 62;
 
-/// Bit of a call's ticket: the call is made for the second time, and the rest is the ticket of its requests.
+/// Bit of a call's ticket: the call is made for the second time. The rest is the ticket of its requests.
 const AGAIN: u64 = 1 << 61;
 
 fn ticket(call: &Call<'_, '_>) -> u64 {
@@ -27,7 +29,8 @@ fn ticket(call: &Call<'_, '_>) -> u64 {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Makes a call that takes space or descriptors: a second time if there are none, when there may be more.
+    /// Makes a call that takes space or descriptors. If there are none, makes it once more when there may be
+    /// some.
     pub(crate) fn with_space<V>(
         &self,
         call: &mut Call<'_, '_>,

@@ -1,4 +1,4 @@
-//! The way to a server.
+//! Interface to the transport of messages.
 
 use core::fmt::Debug;
 use core::num::NonZeroU64;
@@ -17,17 +17,17 @@ pub trait Transport: Debug + Send + Sync {
     /// A lock that is held for a few instructions.
     type RawLock: RawMutex + Send + Sync;
 
-    /// Time in nanoseconds since any moment.
+    /// Time in nanoseconds since an arbitrary moment.
     fn now(&self) -> u64;
 
     /// Maximum size in bytes of the data of a request or of a reply.
     fn max_data(&self) -> usize;
 
-    /// Maximum size in bytes of data that needs no memory besides what the transport has always.
+    /// Maximum size in bytes of data for which the transport always has memory.
     fn min_data(&self) -> usize;
 
-    /// Submits a request and returns its number; the waker is woken when the reply has arrived. Pending if
-    /// there is no room for a further request: then the waker is woken when there is.
+    /// Submits a request and returns its number. The waker is woken when the reply has arrived. Pending if
+    /// there is no room for another request: the waker is then woken when there is.
     ///
     /// # Errors
     ///
@@ -41,25 +41,25 @@ pub trait Transport: Debug + Send + Sync {
     /// `EIO` if the server is gone or was [stopped](Self::stop).
     fn poll(&self, context: &Context<'_>, request: NonZeroU64) -> Poll<Result<Self::Reply, Errno>>;
 
-    /// Takes the memory of a reply back.
+    /// Returns the memory of a reply to the transport.
     fn release(&self, reply: Self::Reply);
 
-    /// Sends a message of at most 64 bytes, with a reply of at most 16 bytes that is dropped or, for urgent
-    /// ones, without any. It does not wait.
+    /// Sends a message of at most 64 bytes, without waiting. With `has_reply`, it has a reply of at most 16
+    /// bytes, which is dropped. Without, the message is urgent.
     fn send(&self, message: &[u8], has_reply: bool);
 
     /// Number of messages that were [sent](Self::send) up to now: below 2^61.
     fn sent(&self) -> u64;
 
-    /// Waits until the server has handled as many of the [sent](Self::send) messages as `count` says, or is
-    /// gone. Which ones is not said: messages may overtake others. Ready at once if it has; else the waker is
+    /// Waits until the server has handled `count` of the [sent](Self::send) messages, or is gone. It need not
+    /// be the first ones, since messages may overtake others. Ready at once if it has; otherwise the waker is
     /// woken when it may have.
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()>;
 
     /// Frees memory that is kept for later requests. It allocates nothing.
     fn reclaim(&self) {}
 
-    /// Whether the server is gone or was [stopped](Self::stop): every request fails.
+    /// Returns true if the server is gone or was [stopped](Self::stop), so that every request fails.
     fn is_stopped(&self) -> bool;
 
     /// Stops a server that has sent an invalid reply.
@@ -68,7 +68,7 @@ pub trait Transport: Debug + Send + Sync {
 
 /// A reply in a transport's memory, which the server may be able to change until it is copied.
 pub trait ServedReply {
-    /// What was passed with the request.
+    /// The tag of the request.
     fn tag(&self) -> Tag;
 
     /// Size in bytes.

@@ -1,4 +1,5 @@
-//! Writes.
+//! Writes to files. A server does not say where it has appended, so an appending write also asks for the
+//! size.
 
 use core::task::{Poll, ready};
 
@@ -15,10 +16,10 @@ use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;
 
-/// What follows the reply to a message of a write.
+/// Result of a message of a write.
 enum WriteStep {
     Done(Written),
-    /// This number of bytes was appended: the size of the file is to be asked for.
+    /// This number of bytes was appended, and the size of the file must be requested.
     AskSize(u64),
 }
 
@@ -37,6 +38,7 @@ impl<T: Transport> FuseClient<T> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(Written { count: 0, end: Some(offset) }));
         }
+        // Before the write and again after it: a read that is answered in between may have either data.
         self.read_ahead.invalidate(file.ino);
         match Stage::of(call) {
             Stage::First => {
@@ -77,11 +79,11 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Asks for the size of a file to which `count` bytes were appended.
+    /// Requests the size of a file to which `count` bytes were appended.
     fn ask_size(&self, call: &mut Call<'_, '_>, node: u64, count: u64) -> Reply<Written> {
         let extent = Extent { state: count, ..Extent::reply(size_of::<AttrOut>()) };
         match self.submit(call, Head::new(Opcode::Getattr, node, &GetattrIn::default()), extent) {
-            // The bytes have been written, though it is not known where.
+            // The bytes are written, but their offset is unknown.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, None))),
             _ => Poll::Pending,
         }
@@ -98,7 +100,7 @@ impl<T: Transport> FuseClient<T> {
         self.take(call, |payload, Tag { state, .. }| {
             if state != 0 {
                 let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
-                // The bytes have been written, whatever the second reply says.
+                // The bytes are written even if this reply is an error.
                 let size = attr.and_then(|attr| convert::attributes(ino, &attr)).map(|attr| attr.size);
                 return Ok(WriteStep::Done(written(state, size.ok())));
             }

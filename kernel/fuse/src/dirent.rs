@@ -1,14 +1,14 @@
-//! Records of a directory, which follow the header of a reply to `Readdir` and `Readdirplus`.
+//! Directory records: the payload of a reply to `Readdir` and `Readdirplus`.
 //!
-//! A record is a [`Dirent`], before which in the reply to `Readdirplus` an [`EntryOut`] stands, then the name
-//! without a NUL, and zeros up to a multiple of 8 bytes.
+//! A record is a [`Dirent`], then the name without a NUL, then zeros up to a multiple of 8 bytes. In a reply
+//! to `Readdirplus`, an [`EntryOut`] precedes the [`Dirent`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::MAX_NAME;
 use crate::reply::EntryOut;
 
-/// What a record says of an entry, before its name (`struct fuse_dirent`).
+/// Fixed part of a record, before the name (`struct fuse_dirent`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Dirent {
@@ -31,8 +31,8 @@ pub fn record_size(namelen: usize, is_plus: bool) -> usize {
     (entry + size_of::<Dirent>() + namelen).next_multiple_of(8)
 }
 
-/// Writes a record to the beginning of `buffer`, with `entry` for `Readdirplus`; `namelen` of `dirent` is
-/// ignored. Returns the size of the record, or `None`, with nothing written, if it does not fit.
+/// Writes a record to the beginning of `buffer`, with `entry` for `Readdirplus`. Ignores `namelen` of
+/// `dirent`. Returns the size of the record. `None`: it does not fit, and nothing is written.
 pub fn write_record(
     buffer: &mut [u8],
     entry: Option<&EntryOut>,
@@ -63,7 +63,8 @@ pub struct Record<'a> {
     pub name: &'a [u8],
 }
 
-/// The records of a reply, which an invalid one ends: one that is truncated or whose name is invalid.
+/// The records of a reply. They end at the first invalid record: one that is truncated, or has an invalid
+/// name.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -71,13 +72,14 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Records in `bytes`, what follows the header of a reply to `Readdirplus` (`is_plus`) or `Readdir`.
+    /// Iterates over the records in `bytes`, the payload of a reply to `Readdirplus` (`is_plus`) or
+    /// `Readdir`.
     #[must_use]
     pub fn new(bytes: &'a [u8], is_plus: bool) -> Self {
         Self { bytes, is_plus }
     }
 
-    /// Bytes that have not been parsed: none after the last record, unless the reply is invalid.
+    /// Bytes that have not been parsed. After the last record there are none, unless the reply is invalid.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes

@@ -66,7 +66,7 @@ bitflags! {
         const CTIME = 1 << 10;
     }
 
-    /// What the server says of an open file (`FOPEN_`).
+    /// Properties of an open file in the server's reply (`FOPEN_`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct OpenReply: u32 {
         /// The client caches no data of this file.
@@ -89,7 +89,7 @@ pub const FSYNC_DATASYNC: u32 = 1 << 0;
 /// Bit of [`GetattrIn::getattr_flags`](crate::request::GetattrIn): `fh` is a handle of an open file.
 pub const GETATTR_FH: u32 = 1 << 0;
 
-/// Bits of [`Rename2In::flags`](crate::request::Rename2In), as of renameat2(2): fail if the new name exists.
+/// Bits of [`Rename2In::flags`](crate::request::Rename2In), as in renameat2(2): fail if the new name exists.
 pub const RENAME_NOREPLACE: u32 = 1 << 0;
 
 /// Exchange both names.

@@ -20,7 +20,7 @@ pub struct InHeader {
     pub gid: u32,
     /// Process of the caller.
     pub pid: u32,
-    /// Size of extensions behind the request, in units of 8 bytes; 0 before protocol 7.38.
+    /// Size of the extensions at the end of the request, in units of 8 bytes; 0 before protocol 7.38.
     pub total_extlen: u16,
     /// Unused.
     pub padding: u16,
@@ -32,7 +32,7 @@ pub struct InHeader {
 pub struct OutHeader {
     /// Size of the whole reply in bytes, this header included.
     pub len: u32,
-    /// 0, or the negative of an errno of Linux, after which nothing follows.
+    /// 0, or a negated errno of Linux. With an error, nothing follows the header.
     pub error: i32,
     /// Identifier of the request.
     pub unique: u64,

@@ -1,14 +1,13 @@
 //! Messages of the FUSE protocol, version 7.31 (Linux, `include/uapi/linux/fuse.h`), as a virtio-fs driver
 //! and device exchange them (virtio 1.2 §5.11).
 //!
-//! A request is an [`InHeader`], the structure of its [`Opcode`] (module [`request`]), and what follows it:
-//! names, each with a NUL behind it, or data. A reply is an [`OutHeader`], and, unless it has an error, the
-//! structure of module [`reply`] or plain bytes; [`Opcode`] says which. Numbers have the byte order of the
-//! machine. Structures have no implicit padding, so that they are made from bytes and made into bytes by
-//! [`zerocopy`]'s functions, at any alignment.
+//! A request is an [`InHeader`], the structure of its [`Opcode`] (module [`request`]), and names or data.
+//! Each name ends with a NUL. A reply is an [`OutHeader`] and, unless it has an error, a structure of module
+//! [`reply`] or plain bytes; [`Opcode`] says which. Numbers have the byte order of the machine. Structures
+//! have no implicit padding, so [`zerocopy`]'s functions convert them from and to bytes at any alignment.
 //!
 //! Both sides share this crate: the kernel's client, and uhyve's server. Each must expect the other to be
-//! hostile: only [`dirent`] has code that parses, and it checks.
+//! hostile. Only [`dirent`] has code that parses, and it checks its input.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Kinds of requests.
 
-/// Kind of a request (`enum fuse_opcode`). In parentheses: what follows the header of the request → of the
-/// reply. "Name" is one with a NUL behind it.
+/// Kind of a request (`enum fuse_opcode`). In parentheses: the payload of the request → that of the reply. A
+/// name ends with a NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Opcode {
@@ -166,7 +166,7 @@ impl Opcode {
         self as u32
     }
 
-    /// Whether the server sends no reply: the device returns the buffer with no byte written.
+    /// Returns true if the server sends no reply: the device returns the buffer without writing to it.
     #[must_use]
     pub fn has_no_reply(self) -> bool {
         matches!(self, Self::Forget | Self::BatchForget | Self::Interrupt)

@@ -22,7 +22,7 @@ pub struct Attr {
     pub atimensec: u32,
     pub mtimensec: u32,
     pub ctimensec: u32,
-    /// Type and permission bits, as of `st_mode`.
+    /// Type and permission bits, as in `st_mode`.
     pub mode: u32,
     pub nlink: u32,
     pub uid: u32,
@@ -56,7 +56,7 @@ pub struct AttrOut {
     pub attr: Attr,
 }
 
-/// Of `Init` (7.31: what follows `map_alignment` is reserved).
+/// Of `Init`. In 7.31, all fields after `map_alignment` are reserved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct InitOut {
@@ -122,8 +122,7 @@ pub struct LseekOut {
     pub offset: u64,
 }
 
-/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of
-/// `IntoBytes`.
+/// Sizes in bytes, as in fuse.h. The derive of `IntoBytes` checks that no structure has implicit padding.
 const _: () = {
     assert!(size_of::<Attr>() == 88);
     assert!(size_of::<EntryOut>() == 128);

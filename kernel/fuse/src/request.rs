@@ -1,5 +1,9 @@
-//! Structures that follow the header of a request. Times are in seconds and nanoseconds since 1970; `fh` is a
-//! handle of `OpenOut`; sizes and offsets are in bytes; `padding` and `unused` are sent as 0 and ignored.
+//! Structures that follow the header of a request, one for each kind.
+//!
+//! They have the layout and the field names of Linux's fuse.h, so the specification of a field is there. All
+//! fields are plain numbers, since a peer may send any bits: [`flags`](crate::flags) has types for the bits.
+//! Times are in seconds and nanoseconds since 1970. `fh` is a handle from an `OpenOut`. Sizes and offsets are
+//! in bytes. `padding` and `unused` are sent as 0 and ignored by the receiver.
 #![expect(
     missing_docs,
     reason = "fields are named as in fuse.h and described above; what needs words has them"
@@ -7,13 +11,14 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Of `Init` (`struct fuse_init_in` before 7.36). Servers ignore what follows: later clients send 64 bytes.
+/// Of `Init` (`struct fuse_init_in` before 7.36). Later clients send 64 bytes; servers ignore the additional
+/// ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct InitIn {
     pub major: u32,
     pub minor: u32,
-    /// Maximum size of what the client reads ahead.
+    /// Maximum size that the client reads ahead.
     pub max_readahead: u32,
     /// [`InitFlags`](crate::flags::InitFlags).
     pub flags: u32,
@@ -126,7 +131,7 @@ pub struct OpenIn {
 pub struct CreateIn {
     /// Flags of open(2) on Linux.
     pub flags: u32,
-    /// Type and permission bits, as of `st_mode`.
+    /// Type and permission bits, as in `st_mode`.
     pub mode: u32,
     pub umask: u32,
     pub padding: u32,
@@ -160,7 +165,7 @@ pub struct ReadIn {
     pub fh: u64,
     /// Offset in the file; in a directory 0 or `off` of an entry.
     pub offset: u64,
-    /// Maximum size of what follows the header of the reply.
+    /// Maximum size of the reply without its header.
     pub size: u32,
     pub read_flags: u32,
     pub lock_owner: u64,
@@ -197,7 +202,7 @@ pub struct FsyncIn {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct AccessIn {
-    /// Bits as of access(2).
+    /// Bits of access(2).
     pub mask: u32,
     pub padding: u32,
 }
@@ -225,8 +230,7 @@ pub struct LseekIn {
     pub padding: u32,
 }
 
-/// Sizes in bytes as in fuse.h. That no structure has implicit padding is checked by its derive of
-/// `IntoBytes`.
+/// Sizes in bytes, as in fuse.h. The derive of `IntoBytes` checks that no structure has implicit padding.
 const _: () = {
     assert!(size_of::<InitIn>() == 16);
     assert!(size_of::<ForgetIn>() == 8);

@@ -50,9 +50,9 @@ unsafe fn find(address: u64) -> &'static BootInfo {
 fn init(fixed: &'static BootInfo) -> Boot {
     let start = (&raw const *fixed).expose_provenance();
     let start = with_exposed_provenance::<u8>(start);
-    // SAFETY: the loader writes the variable parts right behind the fixed one, in the same memory, as long as
-    // the fixed part says. The provenance is that of the loader's address, which covers all of it, and
-    // nothing writes to it.
+    // SAFETY: the loader writes the variable parts directly after the fixed one, in the same memory, and the
+    // fixed part has their length. The provenance is that of the loader's address, which covers all of it,
+    // and nothing writes to it.
     let bytes = unsafe { slice::from_raw_parts(start, fixed.size()) };
     let Ok(info) = BootInfo::parse(bytes) else { platform::exit_without_boot_info() };
     ops::smp().init_topology(info.fixed);

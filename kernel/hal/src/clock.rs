@@ -1,5 +1,11 @@
 //! Monotonic and wall-clock time, in nanoseconds, from the processor's counter ([`crate::arch::counter`]).
 //!
+//! A reading of the monotonic clock is a reading of the counter and a multiplication. The function that
+//! converts ticks is replaced when the host has measured the frequency more precisely. The wall clock follows
+//! the host's: at most once per second, a reading asks the host, and a small error is corrected gradually.
+//! Its state is published in a [`SeqLock`], so that the fast paths take no lock. The coarse clock is a copy
+//! of the last time, at most 4 ms old, for timestamps of files.
+//!
 //! If the counter's frequency must be measured, that happens on the first reading of a clock: a program that
 //! reads no clock does not wait for it.
 
@@ -22,7 +28,7 @@ const FOLLOW_INTERVAL: u64 = NANOSECONDS;
 /// Maximum interval, in nanoseconds, between corrections of the counter's frequency.
 const MAX_CORRECTION_INTERVAL: u64 = 3_600 * NANOSECONDS;
 
-/// The counter at the start of the kernel, and what the boot information says of it.
+/// The counter at the start of the kernel, and the counter's facts in the boot information.
 #[derive(Debug)]
 struct BootTime {
     counter: u64,
@@ -32,44 +38,44 @@ struct BootTime {
 }
 
 static BOOT_TIME: Once<BootTime> = Once::new();
-/// Scale of the counter as of the first reading.
+/// Scale of the counter, set at the first reading.
 static SCALE: Once<TickScale> = Once::new();
 
-/// The monotonic clock. It does not run before the first reading, and never if the counters of the CPUs are
-/// not synchronized.
+/// The monotonic clock. It does not run before the first reading, and it never runs if the counters of the
+/// CPUs are not synchronized.
 static TIMEKEEPER: Timekeeper = Timekeeper::new();
 
-/// The function of a clock that does not run.
+/// The conversion function of a clock that does not run.
 static STOPPED: TimeFunction = TimeFunction::new();
 
-/// The function of [`TIMEKEEPER`] in use, for the fast path: an index would have to be checked and scaled. It
-/// points to [`STOPPED`] or into [`TIMEKEEPER`].
+/// The function of [`TIMEKEEPER`] that is in use. It is a pointer for the fast path: an index would have to
+/// be checked and scaled. It points to [`STOPPED`] or into [`TIMEKEEPER`].
 static FUNCTION: AtomicPtr<TimeFunction> = AtomicPtr::new((&raw const STOPPED).cast_mut());
 
-/// The counters of the CPUs need not agree.
+/// True if the counters of the CPUs need not agree.
 static IS_UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
-/// The latest monotonic time that was returned, if counters do not agree.
+/// The latest monotonic time that was returned; used if the counters do not agree.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
 /// State of the wall clock. Times are in nanoseconds of the monotonic clock.
 #[derive(Debug)]
 struct WallClock {
     clock: SlewedClock,
-    /// When the host's wall clock is read next.
+    /// Time of the next reading of the host's wall clock.
     due: u64,
-    /// When the counter's frequency is corrected next.
+    /// Time of the next correction of the counter's frequency.
     correction_due: u64,
 }
 
 /// Held while [`PUBLISHED`] or the frequency of [`TIMEKEEPER`] is changed. `None` before the first reading.
 static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
 
-/// What the fast path of [`wall_clock`] needs: [`WallClock::due`], until which it is valid, and
+/// State of the fast path of [`wall_clock`]: [`WallClock::due`], until which the state is valid, and
 /// [`SlewedClock::to_words`].
 static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
-/// Seconds and nanoseconds of a time of [`wall_clock`], behind the number of [`coarse`] at which it was read;
-/// that of no time at first.
+/// The number of [`coarse`] at which [`wall_clock`] was last read, and the seconds and nanoseconds of that
+/// time. All ones before the first reading.
 static COARSE: SeqLock<3> = SeqLock::new([u64::MAX; 3]);
 
 /// Held while [`COARSE`] is changed.
@@ -122,7 +128,7 @@ pub fn monotonic() -> u64 {
     monotonic_inline()
 }
 
-/// [`monotonic`] for the system call that does nothing else: each place where it is inlined takes 50 bytes.
+/// Inlined [`monotonic`], for the system call that does nothing else. Each inlined copy takes 50 bytes.
 #[inline]
 #[must_use]
 pub fn monotonic_inline() -> u64 {
@@ -144,7 +150,7 @@ const fn pointer_to(function: &'static TimeFunction) -> *mut TimeFunction {
     ptr::from_ref(function).cast_mut()
 }
 
-/// The slow path: the first reading, and every reading if counters do not agree.
+/// The slow path: the first reading, and every reading if the counters do not agree.
 #[cold]
 #[inline(never)]
 fn monotonic_slow() -> u64 {
@@ -156,7 +162,7 @@ fn monotonic_slow() -> u64 {
         return LATEST.fetch_max(now, Relaxed).max(now);
     }
     TIMEKEEPER.start(start, scale);
-    // A CPU that comes late does not undo a correction.
+    // A CPU that comes late must not undo a correction.
     let function = pointer_to(TIMEKEEPER.function());
     let _is_first = FUNCTION.compare_exchange(pointer_to(&STOPPED), function, Release, Relaxed).is_ok();
     now
@@ -167,8 +173,8 @@ pub(crate) fn ticks(duration_ns: u64) -> u64 {
     scale().ticks(duration_ns)
 }
 
-/// A number that changes each 2^20 ticks of the counter, less than 4 ms, and needs no conversion. It differs
-/// between CPUs whose counters do.
+/// A number that changes each 2^20 ticks of the counter, in less than 4 ms, and needs no conversion. If the
+/// counters of CPUs differ, so does this number.
 #[inline]
 #[must_use]
 pub fn coarse() -> u64 {
@@ -178,7 +184,8 @@ pub fn coarse() -> u64 {
 /// A time since 1970 (UTC) in seconds and nanoseconds.
 pub type SecondsNanoseconds = [u64; 2];
 
-/// [`wall_clock`] as of the same number of [`coarse`]: at most 4 ms ago, for a third of the instructions.
+/// Time of [`wall_clock`] at its first reading with the present number of [`coarse`]. It is at most 4 ms old,
+/// and takes a third of the instructions.
 ///
 /// To be called without locks.
 #[inline]
@@ -197,7 +204,7 @@ fn coarse_wall_clock_slow(tick: u64) -> SecondsNanoseconds {
     publish_coarse(tick, wall_clock())
 }
 
-/// [`wall_clock`], such that no [`coarse_wall_clock`] that is read afterwards, on any CPU, is before it.
+/// Reads [`wall_clock`], and makes every later [`coarse_wall_clock`], on any CPU, return at least this time.
 ///
 /// To be called without locks.
 #[must_use]
@@ -206,13 +213,13 @@ pub fn wall_clock_for_coarse() -> SecondsNanoseconds {
     publish_coarse(coarse(), time)
 }
 
-/// Has the coarse clock show a time, in nanoseconds, unless it shows a later one. Returns the time.
+/// Sets the coarse clock to a time, in nanoseconds, unless it shows a later one. Returns the time.
 fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
     let [seconds, nanoseconds] = [time / NANOSECONDS, time % NANOSECONDS];
     let writer = COARSE_WRITER.lock();
-    // The lock keeps other writers out, so there is always a value.
+    // The lock excludes other writers, so the read succeeds.
     let shown = COARSE.read(|words: [u64; 3]| words).unwrap_or([u64::MAX; 3]);
-    // A counter that differs between CPUs does not tell how old the time is.
+    // If the counters of CPUs differ, the number does not say how old the time is.
     if !IS_UNSYNCHRONIZED.load(Relaxed) && (shown == [u64::MAX; 3] || shown < [tick, seconds, nanoseconds]) {
         COARSE.write(|| [tick, seconds, nanoseconds]);
     }
@@ -220,14 +227,14 @@ fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
     [seconds, nanoseconds]
 }
 
-/// Nanoseconds since 1970 (UTC). Follows the host's wall clock, which only this function reads, at most once
-/// in [`FOLLOW_INTERVAL`]: nothing wakes an idle machine for it. Without any wall clock, the time starts with
-/// 1970.
+/// Nanoseconds since 1970 (UTC). Follows the host's wall clock. Only this function reads that, at most once
+/// per [`FOLLOW_INTERVAL`], so nothing wakes an idle machine for it. Without any wall clock, the time starts
+/// with 1970.
 ///
 /// To be called without locks.
 #[must_use]
 pub fn wall_clock() -> u64 {
-    // The counter waits for earlier loads, so it is read before the words, which are loaded meanwhile.
+    // The counter is read first, as its reading waits for earlier loads. The words are loaded meanwhile.
     let read = |[due, words @ ..]: &[AtomicU64; 4]| {
         let now = monotonic();
         let [first, second, third] = words;
@@ -237,7 +244,7 @@ pub fn wall_clock() -> u64 {
     PUBLISHED.read_some(read).unwrap_or_else(wall_clock_slow)
 }
 
-/// The slow path: reads the host's wall clock if that is due. Other threads do not wait meanwhile, except for
+/// The slow path: reads the host's wall clock if that is due. Other threads do not wait for it, except for
 /// the first reading.
 #[cold]
 #[inline(never)]
@@ -265,7 +272,8 @@ fn wall_clock_slow() -> u64 {
 impl WallClock {
     /// The clock at the first reading, at the monotonic time `start`.
     fn first(start: u64) -> Self {
-        // A later reading asks the host: the counter's frequency is not exact.
+        // Only near the start, since the error of the counter's frequency grows with time. Later, the host is
+        // asked.
         let at_boot = if start < FOLLOW_INTERVAL { boot_wall_clock() } else { None };
         let time = at_boot.map(|zero| zero + start);
         let time = time.or_else(|| ops::time_source().wall_clock().map(HostTime::middle));
@@ -294,11 +302,11 @@ impl WallClock {
     }
 
     /// Corrects the counter's frequency, in Hz, if the host has measured it. The measurement gets better with
-    /// time, so the next one is due after as much time again.
+    /// time, so the next correction is due when twice the time has passed.
     fn correct_frequency(&mut self, now: u64, frequency: Option<u64>) {
         self.correction_due = now + now.min(MAX_CORRECTION_INTERVAL);
         if let Some(frequency) = frequency {
-            // An implausible frequency is ignored: the time of the host may have been stopped.
+            // An implausible frequency is ignored: the host may have stopped its time.
             if TIMEKEEPER.correct(counter::now(), frequency) {
                 FUNCTION.store(pointer_to(TIMEKEEPER.function()), Release);
             }
@@ -314,12 +322,12 @@ impl WallClock {
 /// Nanoseconds since 1970 (UTC) at the monotonic clock's zero, as the boot information has it.
 fn boot_wall_clock() -> Option<u64> {
     let start = boot_time();
-    // The wall clock was read a little before the kernel started.
+    // The wall clock was read shortly before the kernel started.
     let passed = start.counter.saturating_sub(start.boot.at_wall_clock);
     (start.wall_clock != 0).then(|| start.wall_clock + scale().nanoseconds(passed))
 }
 
-/// Sets this CPU's timer: its line is raised when the monotonic clock reaches `deadline_ns`, or earlier.
+/// Sets this CPU's timer. Its line is raised when the monotonic clock reaches `deadline_ns`, or earlier.
 pub fn set_timer(masked: &Masked, deadline_ns: u64) {
     let _ = masked;
     ops::timer().set_timer(deadline_ns.saturating_sub(monotonic()));

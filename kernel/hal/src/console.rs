@@ -16,7 +16,7 @@ pub fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     ops::console().try_write(stream, bytes)
 }
 
-/// Number of short writes that the console takes for less than a device's initialisation costs.
+/// Number of short writes that take less time on this console than a device's initialisation.
 #[must_use]
 pub fn driverless_writes() -> u32 {
     ops::console().driverless_writes()
@@ -28,13 +28,14 @@ pub fn read() -> Option<u8> {
     ops::console().read()
 }
 
-/// Whether a byte of input has arrived.
+/// Returns true if a byte of input has arrived.
 #[must_use]
 pub fn has_input() -> bool {
     ops::console().has_input()
 }
 
-/// Enables the console's interrupt once: it is raised when input arrives, or at once if some has.
+/// Enables the console's interrupt for one event: it is raised when input arrives, or at once if input has
+/// arrived.
 pub fn listen() {
     ops::console().enable_interrupt();
 }

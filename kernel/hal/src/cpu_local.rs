@@ -1,4 +1,4 @@
-//! The CPU-local block: the data of each CPU that only this CPU uses.
+//! The CPU-local block: data of a CPU that only this CPU uses.
 
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 pub(crate) mod free_blocks;
@@ -17,8 +17,8 @@ use free_blocks::FreeBlocks as LocalHeap;
 #[cfg(all(feature = "bump", not(feature = "tlsf")))]
 use heap_region::HeapRegion as LocalHeap;
 
-/// The data of one CPU. Other CPUs do not touch it; relaxed atomics make it well-defined that an interrupt on
-/// the same CPU reads and writes it too.
+/// The data of one CPU. Other CPUs do not access it. The fields are relaxed atomics, because an interrupt on
+/// the same CPU accesses them, too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct CpuLocal {
@@ -38,8 +38,8 @@ pub(crate) struct CpuLocal {
 }
 
 impl CpuLocal {
-    /// The block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the image's
-    /// file; [`Self::base`] sets what is not zero at first.
+    /// Creates the block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the
+    /// image's file: [`Self::base`] sets the fields whose first value is not zero.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             header: LocalHeader::new(number),
@@ -62,14 +62,14 @@ impl CpuLocal {
     }
 }
 
-/// The context of a CPU without a thread. No thread has it, so none is ever resumed by it.
+/// The context of a CPU before it has a thread. No thread has this context, so no switch resumes it.
 pub(crate) static NO_THREAD: Context = Context::new();
 
 /// The block of the first CPU.
 pub(crate) static BOOT_CPU: CpuLocal = CpuLocal::new(0);
 
-/// The block of the CPU that runs this. The thread must not move to another CPU while it uses the block:
-/// interrupts are masked.
+/// The block of the calling CPU. Interrupts are masked while it is used, so that the thread does not move to
+/// another CPU.
 #[inline]
 pub(crate) fn current() -> &'static CpuLocal {
     // SAFETY: every `Base` is made by `CpuLocal::base`, so the block of each CPU is a `CpuLocal`; it is
@@ -77,8 +77,8 @@ pub(crate) fn current() -> &'static CpuLocal {
     unsafe { &*local::block().cast::<CpuLocal>() }
 }
 
-/// The value of [`CpuLocal::value`] of the CPU that runs this, if [`CpuLocal::value_owner`] is `owner`.
-/// Interrupts are masked.
+/// The value of [`CpuLocal::value`] of the calling CPU, if [`CpuLocal::value_owner`] is `owner`. Interrupts
+/// are masked.
 #[inline]
 pub(crate) fn value(owner: *mut ()) -> Option<*mut ()> {
     // SAFETY: the block of each CPU is a `CpuLocal` (see `current`), whose field this is, an atomic of 64
@@ -88,8 +88,7 @@ pub(crate) fn value(owner: *mut ()) -> Option<*mut ()> {
     is_owner.then(|| unsafe { local::load::<{ offset_of!(CpuLocal, value) }>() })
 }
 
-/// Replaces [`CpuLocal::current`] of the CPU that runs this; returns the context that was there. Interrupts
-/// are masked.
+/// Replaces [`CpuLocal::current`] of the calling CPU; returns the previous context. Interrupts are masked.
 #[inline]
 pub(crate) fn replace_context(context: &'static Context) -> *mut Context {
     const OFFSET: usize = offset_of!(CpuLocal, current);

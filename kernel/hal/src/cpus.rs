@@ -60,8 +60,8 @@ pub fn has_wide_vectors() -> bool {
     cpu::has_wide_vectors()
 }
 
-/// Starts all CPUs but the first. Each calls `main`, some time later, with the mask with which it starts.
-/// To be called once. CPUs for which there is no memory are not started.
+/// Starts all CPUs except the first. Each calls `main` later, with the mask that it has at its start. Called
+/// once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(Masked) -> !) {
     let count = count();
     if count > 1 {
@@ -71,7 +71,7 @@ pub fn start_others(main: fn(Masked) -> !) {
     }
 }
 
-/// Allocation of what a secondary CPU needs before it runs: addresses, a stack, its CPU-local block.
+/// Allocation of the memory of a secondary CPU before it runs: addresses, a stack, its CPU-local block.
 enum Resources {}
 
 impl StackMemory for Resources {
@@ -111,7 +111,7 @@ pub fn send_reschedule(masked: &Masked, cpu: u32) {
 /// A static variable with a value for each CPU. There can be one such variable.
 #[derive(Debug)]
 pub struct PerCpu<T: 'static> {
-    /// Gives the variable a size and so an address of its own, by which it is identified.
+    /// Gives the variable a size, and so an address of its own. The address identifies the variable.
     _identity: AtomicU8,
     value: PhantomData<&'static T>,
 }

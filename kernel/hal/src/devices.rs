@@ -45,9 +45,9 @@ pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
     }
 }
 
-/// The virtio device at an address of the PCI bus, and its interrupt line: `msi_line`, one of [`MSI_LINES`],
-/// on a running CPU, or on the first one if messages cannot address that one. If the device cannot send
-/// messages, the line is a wired one, which is the first CPU's. `None` if there is no such device.
+/// The virtio device at an address of the PCI bus, and its interrupt line. This is `msi_line`, one of
+/// [`MSI_LINES`], on a running CPU, or on the first one if messages cannot address that CPU. If the device
+/// cannot send messages, it is a wired line of the first CPU. `None` if there is no such device.
 #[must_use]
 pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci<Window>, u8)> {
     let config = PciConfig::find()?;
@@ -59,12 +59,12 @@ pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci
 }
 
 /// Sends the messages of a virtio device that uses MSI-X to a running CPU, or to the first one if messages
-/// cannot address that one: on `msi_line`, the one that [`pci_transport`] has returned for it.
+/// cannot address that CPU. `msi_line` is the line that [`pci_transport`] has returned for the device.
 pub fn move_messages(address: PciAddress, cpu: u32, msi_line: u8) {
     let Some(config) = PciConfig::find() else { return };
     let message = ops::irq_chip().msi_message(cpu, msi_line).filter(|_| MSI_LINES.contains(&msi_line));
     if let (Some(function), Some(message)) = (Function::new(&config, address), message) {
-        // If the table cannot be mapped, the messages go on to the CPU that gets them now.
+        // If the table cannot be mapped, the messages still go to their present CPU.
         let _: Result<(), _> = replace_message(&function, &Mapper, message);
     }
 }

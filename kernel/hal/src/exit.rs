@@ -2,7 +2,8 @@
 
 use crate::ops;
 
-/// Whether the host takes the output in the queues of the console devices after the machine has ended.
+/// Returns true if the host processes the output in the queues of the console devices after the machine has
+/// ended.
 #[must_use]
 pub fn drains_consoles() -> bool {
     ops::power().drains_consoles()

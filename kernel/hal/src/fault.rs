@@ -21,7 +21,8 @@ pub enum FaultKind {
     StackOverflow,
     /// An access to a page of a stack for which there is no memory.
     NoMemoryForStack,
-    /// An access to a page of a block that has grown beyond the free memory, for which there is none.
+    /// An access to a page of a block that has grown beyond the free memory, so that there is no memory for
+    /// the page.
     NoMemory,
     /// An access to this address, for which the host has no memory.
     NoHostMemory(u64),
@@ -66,15 +67,15 @@ pub(crate) fn report(fault: &Fault) -> ! {
     }
 }
 
-/// Reads a word of a stack; `None` if it lies in no mapped part of one.
+/// Reads a word of a stack; `None` if it is not in the mapped part of one.
 pub fn stack_word(address: u64) -> Option<u64> {
     stack::read_frame(address).map(|(word, _)| word)
 }
 
-/// Reads a frame record: the caller's frame pointer, 0 if that is none, and the return address. `None` if it
-/// lies in no mapped part of a stack.
+/// Reads a frame record: the caller's frame pointer, or 0 if there is no caller, and the return address.
+/// `None` if it is not in the mapped part of a stack.
 pub fn frame_record(frame_pointer: u64) -> Option<(u64, u64)> {
-    // Frames of callers lie higher.
+    // Frames of callers are at higher addresses.
     let caller = |next| if next > frame_pointer { next } else { 0 };
     stack::read_frame(frame_pointer).map(|(next, return_address)| (caller(next), return_address))
 }

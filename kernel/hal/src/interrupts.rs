@@ -1,13 +1,13 @@
 //! Interrupt lines, and the software interrupt mask.
 //!
-//! The processor accepts interrupts while programs and the kernel run. Masking adds one to a number of the
-//! CPU, its mask depth; the line of an interrupt that arrives meanwhile becomes pending, and is handled when
-//! the depth is back at zero. That costs no privileged instruction, and works where the kernel has no
-//! privilege.
+//! The processor accepts interrupts while programs and the kernel run: masking does not clear its interrupt
+//! flag. Instead, it increments a counter of the CPU, the mask depth. The line of an interrupt that arrives
+//! meanwhile becomes pending, and is handled when the depth is back at zero. This needs no privileged
+//! instruction, so it is fast, and works where the kernel has no privilege.
 //!
-//! An interrupt after which another thread should run does not switch by itself: it sends the interrupted
-//! thread into [`crate::arch::preempt`], which saves all registers and calls
-//! [`preempt::PreemptHooks::preempted`]; that switches like any other code.
+//! An interrupt after which another thread should run does not switch by itself. It sends the interrupted
+//! thread to [`crate::arch::preempt`], which saves all registers and calls
+//! [`preempt::PreemptHooks::preempted`]. From there on, the switch is that of any other code.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -27,11 +27,12 @@ pub const TIMER: u8 = 16;
 /// Line of the reschedule IPI, by which a CPU makes another one look at its run queue.
 pub const RESCHEDULE: u8 = 17;
 
-/// A bit of the pending lines that is no line: makes the last unmask check whether another thread is to run.
+/// Bit of the pending lines that is not a line: makes the last unmask check whether another thread should
+/// run.
 const PREEMPT: u8 = 18;
 
-/// A bit of the pending lines that is no line: makes the platform do work before a thread runs that would be
-/// superfluous if the CPU stayed idle ([`ops::CpuControl::run_deferred`]).
+/// Bit of the pending lines that is not a line: makes the platform do deferred work before a thread runs. The
+/// work is unnecessary while the CPU stays idle ([`ops::CpuControl::run_deferred`]).
 const DEFERRED: u8 = 27;
 
 /// The mask of that bit.
@@ -40,13 +41,13 @@ pub(crate) const DEFERRED_BIT: u32 = 1 << DEFERRED;
 /// The lines of MSI vectors.
 pub const MSI_LINES: Range<u8> = 19..27;
 
-/// Unmasks a device line; those of MSI vectors are never masked.
+/// Unmasks a device line. Lines of MSI vectors are never masked.
 pub fn enable_line(line: u8) {
     ops::irq_chip().enable_line(line);
 }
 
-/// Has an interrupt controller send the global system interrupt of a number, edge-triggered and active high,
-/// as a line of [`MSI_LINES`] to the first CPU. `false` if no controller has that interrupt.
+/// Connects a global system interrupt, edge-triggered and active high, to a line of [`MSI_LINES`] on the
+/// first CPU. `false` if no interrupt controller has this interrupt.
 #[must_use]
 pub fn connect(interrupt: u32, line: u8) -> bool {
     MSI_LINES.contains(&line) && ops::irq_chip().connect(interrupt, line)
@@ -69,11 +70,11 @@ pub fn set_handlers(handlers: Handlers) {
     HANDLERS.call_once(|| handlers);
 }
 
-/// The proof that interrupts are masked on this CPU, and so that the thread stays on it.
+/// Proof that interrupts are masked on this CPU, so that the thread stays on it.
 ///
-/// An exclusive reference proves besides that no [`MaskedLock`](crate::sync::MaskedLock) is held by means of
-/// this value, which such a lock borrows: [`thread::switch`](crate::thread::switch) and [`wait`] take one.
-/// They check besides that the mask depth is one: it is higher while a [`SpinLock`](crate::sync::SpinLock) is
+/// An exclusive reference also proves that no [`MaskedLock`](crate::sync::MaskedLock) is held: such a lock
+/// borrows this value. [`thread::switch`](crate::thread::switch) and [`wait`] take an exclusive reference.
+/// They also check that the mask depth is one: it is higher while a [`SpinLock`](crate::sync::SpinLock) is
 /// held.
 #[derive(Debug)]
 pub struct Masked(PhantomData<*const ()>);
@@ -87,12 +88,12 @@ impl Masked {
         Self(PhantomData)
     }
 
-    /// A proof for code that runs with interrupts masked already: dropping it does not unmask.
+    /// Creates a proof for code that runs with interrupts already masked. Dropping it does not unmask.
     fn borrowed() -> ManuallyDrop<Self> {
         ManuallyDrop::new(Self(PhantomData))
     }
 
-    /// Takes over the mask with which a thread starts.
+    /// Takes over the mask that a thread has at its start.
     ///
     /// # Panics
     ///
@@ -139,19 +140,19 @@ pub(crate) fn debug_assert_masked() {
     debug_assert!(local::mask_depth() != 0, "interrupts are not masked");
 }
 
-/// Masks interrupts on this CPU until [`unmask`] has been called as often.
+/// Masks interrupts on this CPU until [`unmask`] has been called as many times.
 #[inline]
 pub(crate) fn mask() {
     local::mask();
 }
 
-/// Takes back one [`mask`], and handles pending lines if it was the last.
+/// Takes back one [`mask`]. Handles pending lines if it was the last one.
 #[inline]
 pub(crate) fn unmask() {
     preempt::unmask::<Hooks>();
 }
 
-/// Whether interrupts are unmasked: no spinlock is held, and no interrupt is being handled.
+/// Returns true if interrupts are unmasked: no spinlock is held, and no interrupt is being handled.
 #[inline]
 #[must_use]
 pub fn are_unmasked() -> bool {
@@ -179,14 +180,15 @@ impl preempt::PreemptHooks for Hooks {
         let mut masked = Masked::borrowed();
         loop {
             handle_pending();
-            // The thread may be on another CPU than before the last iteration: the block is looked up anew.
+            // The thread may have moved to another CPU in the last iteration, so this looks up the block
+            // again.
             let local = cpu_local::current();
             if local.reschedule.swap(false, Relaxed)
                 && let Some(handlers) = HANDLERS.get()
             {
                 (handlers.preempt)(&mut masked);
             }
-            // The code that called this repeats the call while the mask says that a line is pending.
+            // The caller calls this again as long as the mask says that a line is pending.
             let header = &cpu_local::current().header;
             header.settle();
             if header.pending() == 0 {
@@ -268,7 +270,7 @@ pub(crate) fn enter_exception() {
     mask();
 }
 
-/// Takes back the mask of [`enter_exception`] before the return to the interrupted code.
+/// Takes back the mask of [`enter_exception`], before the return to the interrupted code.
 pub(crate) fn leave_exception(frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     if header.mask_depth() == 1 {
@@ -298,7 +300,7 @@ pub(crate) fn enable() {
 }
 
 /// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked
-/// once; they are unmasked meanwhile.
+/// once; they are unmasked while it waits.
 pub fn wait(masked: &mut Masked) {
     let _ = masked;
     assert_depth();

@@ -1,7 +1,10 @@
 //! Memory: frames, address space, the heap, stacks, thread-local storage.
 //!
-//! Physical memory is allocated in ranges of frames. The part that the loader has not mapped is mapped when
-//! it is first used, so nothing here costs more on a machine with more memory.
+//! All memory is allocated by page frames (`physical`) under one lock, the memory lock (`paging`). The heap
+//! uses frames through the direct map, which maps all physical memory at fixed addresses. Stacks and mappings
+//! of programs have reserved addresses of their own, at which frames are mapped. The part of the direct map
+//! that the loader has not mapped is mapped at its first use, so nothing here costs more on a machine with
+//! more memory.
 
 mod address_space;
 mod device_space;
@@ -49,11 +52,11 @@ use paging::MemoryState;
 static TLS: Once<Tls> = Once::new();
 static IMAGE: Once<ImagePlacement> = Once::new();
 
-/// Part of the addresses for the kernel's own mappings that is for stacks, as numerator and denominator.
+/// Part of the kernel's own addresses that is for stacks, as numerator and denominator.
 const STACKS_PART: (u64, u64) = (2, 3);
 
-/// Divisor of the addresses for the kernel's own mappings that says how many are for mappings of programs.
-/// What remains is for stacks of other CPUs, mirrored mappings and device registers.
+/// Divisor that gives the part of the kernel's own addresses for mappings of programs. The rest is for stacks
+/// of other CPUs, mirrored mappings and device registers.
 const MAPPINGS_DIVISOR: u64 = 6;
 
 /// Takes over the page tables and the free memory.
@@ -61,8 +64,8 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     TLS.call_once(|| info.fixed.tls);
     IMAGE.call_once(|| info.fixed.image);
     DEVICE_SPACE.call_once(|| DeviceSpace::of(info));
-    // SAFETY: the loader's contract (`hermit_interface::boot_info`) says what is mapped where and what is
-    // free, and this runs once.
+    // SAFETY: the loader's contract (`hermit_interface::boot_info`) says where memory is mapped and which
+    // memory is free, and this runs once.
     unsafe { paging::init(info) };
     paging::with(|memory| {
         memory.unmap_loader();
@@ -74,8 +77,9 @@ pub(crate) fn init(info: &Parsed<'_>) -> Result<(), OutOfMemory> {
     ops::mmu().init_mappings()
 }
 
-/// Frees memory that is kept for later: that of free stacks, empty page tables, what is left for permanent
-/// values, and the free blocks of the heap of all CPUs, for which it waits unless interrupts are masked.
+/// Frees memory that is kept for reuse: memory of free stacks, empty page tables, the rest of the region for
+/// permanent values, and the free blocks of all CPUs' lists. Waits for the other CPUs' lists unless
+/// interrupts are masked.
 pub fn reclaim() {
     stack::reclaim();
     mapping::reclaim();
@@ -95,14 +99,13 @@ pub fn available() -> u64 {
     paging::with(|memory| memory.available())
 }
 
-/// Addresses at which physical memory is mapped, as far as it has been used: those of the heap are among
-/// them.
+/// Addresses at which physical memory is mapped, as far as it was ever used. The heap is within them.
 #[must_use]
 pub fn direct_mapping() -> AddressRange {
     paging::with(|memory| memory.direct_mapping())
 }
 
-/// Reserves addresses, with no memory behind them, that are never given back.
+/// Reserves addresses without memory. They are never given back.
 pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
     paging::with(|memory| memory.allocate_addresses(size, PAGE_SIZE))
 }
@@ -114,8 +117,8 @@ pub(crate) fn map_kernel_stack(address: u64, size: u64) -> Result<(), OutOfMemor
 
 /// Allocates the trampoline of secondary CPUs: a page below
 /// [`TRAMPOLINE_LIMIT`](crate::arch::startup::TRAMPOLINE_LIMIT) that is executable at its physical address.
-/// `code` makes its contents of that address and of the one of the page tables' root. Returns the physical
-/// address, or `None` if there is no such page.
+/// `code` makes its contents, given this address and that of the root of the page tables. Returns the
+/// physical address, or `None` if there is no such page.
 pub(crate) fn trampoline_page(code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>) -> Option<u64> {
     paging::with(|memory| memory.map_trampoline(code))
 }
@@ -130,7 +133,7 @@ impl PhysicalMemory for PhysicalReader {
     }
 }
 
-/// Maps device registers, which stay mapped; fails if there may be memory at these physical addresses.
+/// Maps device registers permanently. Fails if there may be memory at these physical addresses.
 pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, OutOfMemory> {
     let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0).ok_or(OutOfMemory)?;
     if !DEVICE_SPACE.get().is_some_and(|space| space.contains(physical, end)) {
@@ -142,7 +145,7 @@ pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, Out
     NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
 }
 
-/// Allocates physically contiguous pages; returns their address and the physical one.
+/// Allocates physically contiguous pages; returns their address and their physical address.
 pub(crate) fn allocate_pages(size: u64) -> Result<(u64, u64), OutOfMemory> {
     paging::with(|memory| {
         let address = memory.allocate(size, PAGE_SIZE)?;
@@ -150,7 +153,7 @@ pub(crate) fn allocate_pages(size: u64) -> Result<(u64, u64), OutOfMemory> {
     })
 }
 
-/// Frees what [`allocate_pages`] returned.
+/// Frees pages of [`allocate_pages`].
 pub(crate) fn free_pages(address: u64, size: u64) {
     paging::with(|memory| memory.free(address, size));
 }
@@ -158,7 +161,7 @@ pub(crate) fn free_pages(address: u64, size: u64) {
 /// Physically contiguous pages that are mapped twice in a row.
 #[derive(Debug)]
 pub(crate) struct MirroredMapping {
-    /// Address of the first mapping; the second one is right behind it.
+    /// Address of the first mapping. The second one follows it directly.
     pub(crate) address: u64,
     /// Physical address.
     pub(crate) physical: u64,
@@ -171,7 +174,7 @@ pub(crate) fn map_mirrored(size: u64) -> Result<MirroredMapping, OutOfMemory> {
     paging::with(|memory| memory.map_mirrored(size))
 }
 
-/// Unmaps and frees what [`map_mirrored`] returned.
+/// Unmaps and frees a mapping of [`map_mirrored`].
 ///
 /// # Safety
 ///
@@ -215,7 +218,7 @@ impl Drop for HostPage {
 }
 
 /// Copies bytes of the image from an address on, at most a page. `false` if they are not all mapped parts of
-/// it.
+/// the image.
 #[inline(never)]
 pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
     let (image, size) = (image(), bytes.len() as u64);
@@ -237,13 +240,13 @@ pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
 pub struct ImagePart {
     /// First address.
     pub start: u64,
-    /// Address behind the last one.
+    /// Address after the last one.
     pub end: u64,
     /// Access that the pages allow.
     pub access: Access,
 }
 
-/// The part of the image from an address on; `None` behind its end.
+/// The part of the image that begins at an address; `None` after the end of the image.
 #[must_use]
 pub fn image_part(start: u64) -> Option<ImagePart> {
     let image = image();

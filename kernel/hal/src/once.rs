@@ -1,7 +1,9 @@
-//! A value that is initialised once, for state that is set when the kernel starts or when it is first used.
+//! A value that is initialised once, for state that is set at the start of the kernel or at its first use.
 //!
-//! The part that is compiled for each type and initialiser is small: there are some fifty of them, each used
-//! once.
+//! A state of one byte says whether the value is missing, is being made, or is there. The caller that changes
+//! it from missing to being made initialises the value; others spin until it has. Afterwards, reading the
+//! value takes one load of the state. The part that is compiled for each type and initialiser is small, since
+//! there are some fifty of them, and each is used once.
 //!
 //! `kernel/models` compiles this file with loom's atomics and cells, which check each access to the value.
 #![cfg_attr(loom, expect(unsafe_code, reason = "the crate of the models denies it"))]
@@ -15,13 +17,13 @@ use core::{hint, sync::atomic::AtomicU8};
 #[cfg(loom)]
 use loom::{cell::UnsafeCell, hint, sync::atomic::AtomicU8};
 
-/// State: there is no value.
+/// State: there is no value yet.
 const EMPTY: u8 = 0;
 
 /// State: a caller makes the value.
 const BUSY: u8 = 1;
 
-/// State: there is a value, which stays.
+/// State: there is a value, permanently.
 const READY: u8 = 2;
 
 /// The standard library's cell with the interface of loom's.
@@ -34,41 +36,40 @@ impl<T> UnsafeCell<T> {
         Self(core::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `access` with a pointer, by which it or the holder of what it returns only reads.
+    /// Calls `access` with a pointer. `access`, or the holder of its result, only reads through it.
     #[inline]
     fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
         access(self.0.get())
     }
 
-    /// Calls `access` with a pointer, by which it alone reads and writes.
+    /// Calls `access` with a pointer, through which only `access` reads and writes.
     #[inline]
     fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
         access(self.0.get())
     }
 }
 
-/// A value that the first caller initialises, while others spin.
+/// A value that the first caller initialises, while other callers spin.
 pub struct Once<T> {
     state: AtomicU8,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: the value is written only by the caller that changed the state from `EMPTY` to `BUSY`, which the
-// atomic operation lets one caller do at a time, and read only in the state `READY`, which is final.
+// atomic operation lets one caller do at a time. It is read only in the state `READY`, which is final.
 // `Release` and `Acquire` order the write before the reads. So threads share the value by shared references,
-// for which it must be `Sync`, and it may be dropped by another thread than the one that made it, for which
-// it must be `Send`.
+// and it must be `Sync`. It may be dropped by another thread than the one that made it, so it must be `Send`.
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
-    /// Without a value.
+    /// Creates a `Once` without a value.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 
-    /// Without a value: loom's types cannot be made in constants.
+    /// Creates a `Once` without a value. Not `const`, since loom's types cannot be made in constants.
     #[cfg(loom)]
     fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
@@ -84,7 +85,8 @@ impl<T> Once<T> {
         Some(self.value.with(|value| unsafe { &*value.cast() }))
     }
 
-    /// The value, which the first call initialises. `make` must not use it.
+    /// Returns the value. The first caller initialises it. `make` must not use this `Once`: it would
+    /// deadlock.
     #[inline]
     pub fn call_once(&self, make: impl FnOnce() -> T) -> &T {
         enum Never {}
@@ -94,7 +96,8 @@ impl<T> Once<T> {
         }
     }
 
-    /// The value, which the first call initialises whose `make` does not fail. That must not use it.
+    /// Returns the value. The first caller whose `make` succeeds initialises it. `make` must not use this
+    /// `Once`: it would deadlock.
     ///
     /// # Errors
     ///
@@ -122,8 +125,8 @@ impl<T> Once<T> {
     }
 }
 
-/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps after another caller has
-/// made the value.
+/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps because another caller has
+/// made the value meanwhile.
 #[cold]
 #[inline(never)]
 fn begin(state: &AtomicU8) -> bool {
@@ -150,7 +153,7 @@ impl<T: fmt::Debug> fmt::Debug for Once<T> {
 
 impl<T> Drop for Once<T> {
     fn drop(&mut self) {
-        // What gave the exclusive reference away has ordered the accesses of others before this.
+        // The exclusive reference orders all accesses of others before this.
         if self.state.load(Relaxed) == READY {
             // SAFETY: in the state `READY` the value is initialised; nothing uses it after this.
             self.value.with_mut(|value| unsafe { value.cast::<T>().drop_in_place() });

@@ -6,8 +6,8 @@
 //! | [`uhyve`] | the machine that uhyve makes on KVM |
 //! | [`process`] | a process of Linux that uhyve has made |
 //!
-//! `native` is what the first two share: privileged instructions, and a local APIC for each CPU;
-//! `uhyve_clock` and `uhyve_return` are what the last two share.
+//! `native` is the common part of the first two: privileged instructions, and a local APIC for each CPU.
+//! `uhyve_clock` and `uhyve_return` are common parts of the last two.
 
 mod native;
 mod pc;
@@ -21,8 +21,8 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::ops::{self, Power as _};
 
-/// Sets the platform that the boot information names. It is not checked yet: an unknown platform counts as a
-/// PC.
+/// Sets the platform of the boot information. The boot information is not checked yet: an unknown platform
+/// counts as a PC.
 pub(crate) fn choose(info: &BootInfo) {
     uhyve_return::init(info);
     match boot_info::Platform::from_number(info.platform) {

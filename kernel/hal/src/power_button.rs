@@ -8,13 +8,14 @@ pub fn line() -> Option<u8> {
     ops::power().power_button_line()
 }
 
-/// Enables the interrupt of the button. A handler is registered for its line; until this call, the host ends
+/// Enables the interrupt of the button. A handler is registered for its line. Until this call, the host ends
 /// the machine instead of pressing the button.
 pub fn enable() {
     ops::power().enable_power_button();
 }
 
-/// Whether the button was pressed since the last call. For the handler of its line, which devices may share.
+/// Returns true if the button was pressed since the last call. Called by the handler of its line, which other
+/// devices may share.
 #[must_use]
 pub fn take_press() -> bool {
     ops::power().take_power_button()

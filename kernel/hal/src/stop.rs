@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 /// The CPU that has stopped the others.
 static STOPPING_CPU: AtomicU32 = AtomicU32::new(NONE);
 
-/// Stops all other CPUs until the machine ends, so that one can report a fault. `false` if this CPU has done
-/// so already. If another CPU has, this one stops here.
+/// Stops all other CPUs until the machine ends, so that this one can report a fault. `false` if this CPU has
+/// already done so. If another CPU has done so, this one stops here.
 pub fn stop_others() -> bool {
     let here = local::number();
     match STOPPING_CPU.compare_exchange(NONE, here, Ordering::AcqRel, Ordering::Acquire) {
@@ -25,12 +25,12 @@ pub fn stop_others() -> bool {
     }
 }
 
-/// Whether this CPU has stopped the others, to report a fault or to end the machine.
+/// Returns true if this CPU has stopped the others, to report a fault or to end the machine.
 pub(crate) fn is_stopping_others() -> bool {
     STOPPING_CPU.load(Ordering::Acquire) == local::number()
 }
 
-/// Whether another CPU has stopped this one.
+/// Returns true if another CPU has stopped this one.
 pub(crate) fn is_stopped() -> bool {
     let by = STOPPING_CPU.load(Ordering::Acquire);
     by != NONE && by != local::number()

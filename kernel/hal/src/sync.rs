@@ -1,7 +1,8 @@
-//! Spinlocks. A thread that holds one must not sleep, nor drop a value whose `Drop` may.
+//! Spinlocks. A thread that holds one must not sleep, nor drop a value whose `Drop` may sleep.
 //!
-//! [`SpinLock`] counts as a mask, and a switch to another thread asserts that there is no other mask than its
-//! own. [`MaskedLock`] does not count: it borrows the [`Masked`], and a switch takes that exclusively.
+//! [`SpinLock`] increments the mask depth, and a switch to another thread asserts that the depth is that of
+//! its own mask only. [`MaskedLock`] does not change the depth. It borrows the [`Masked`], which a switch
+//! takes exclusively.
 
 mod word_lock;
 
@@ -24,7 +25,7 @@ pub type SpinLock<T> = lock_api::Mutex<RawSpinLock, T>;
 pub struct MaskedLock<T>(lock_api::Mutex<RawMaskedLock, T>);
 
 impl<T> MaskedLock<T> {
-    /// A lock around `value`.
+    /// Creates a lock around `value`.
     pub const fn new(value: T) -> Self {
         Self(lock_api::Mutex::const_new(RawMaskedLock::INIT, value))
     }
@@ -38,9 +39,9 @@ impl<T> MaskedLock<T> {
     }
 
     /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked
-    /// but have no [`Masked`]. If they are not masked, an interrupt handler that takes the lock on the same
-    /// CPU spins for ever. `action` must not switch to another thread; that of the scheduler, which has no
-    /// threads to switch between, cannot.
+    /// but have no [`Masked`]. If they are not masked, and an interrupt handler takes the lock on the same
+    /// CPU, it spins forever. `action` must not switch to another thread. The scheduler's action cannot,
+    /// since the scheduler itself has no threads to switch between.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();
@@ -55,7 +56,8 @@ pub struct RawSpinLock(RawMaskedLock);
 /// The raw lock of [`MaskedLock`].
 #[derive(Debug)]
 struct RawMaskedLock {
-    /// 1 while the lock is held, else 0. A word, of which one instruction sets a bit and says what it was.
+    /// 1 while the lock is held, else 0. It is a word because one instruction can set a bit of a word and
+    /// return its old value.
     locked: AtomicU32,
 }
 
@@ -66,7 +68,7 @@ impl RawMaskedLock {
         self.locked.fetch_or(1, Ordering::Acquire) & 1 == 0
     }
 
-    /// Takes the lock, which another CPU holds, when that has released it.
+    /// Waits until another CPU has released the lock, and takes it.
     #[cold]
     fn lock_contended(&self) {
         while !self.set() {
@@ -75,7 +77,7 @@ impl RawMaskedLock {
     }
 }
 
-/// Waits for another CPU, which holds a lock.
+/// Waits for another CPU that holds a lock.
 fn wait_while(is_held: impl Fn() -> bool) {
     let mut backoff = Backoff::default();
     while is_held() {

@@ -12,8 +12,7 @@ use crate::sync::SpinLock;
 
 /// A thread as the processor sees it: its stack, its thread-local variables, and its saved context.
 ///
-/// Stack and variables stay when the thread ends, so that the next one that is prepared here need not
-/// allocate them.
+/// Stack and variables stay when the thread ends, so that the next use of this value need not allocate them.
 #[derive(Debug)]
 pub struct Thread {
     context: Context,
@@ -27,13 +26,13 @@ impl Default for Thread {
 }
 
 impl Thread {
-    /// A thread that does not run and has no stack.
+    /// Creates a thread that does not run and has no stack.
     #[must_use]
     pub const fn new() -> Self {
         Self { context: Context::new(), resources: SpinLock::new(None) }
     }
 
-    /// Makes this the thread that the calling CPU runs: the code that has run on it since it was started.
+    /// Makes this the running thread of the calling CPU: the code that has run on it since its start.
     ///
     /// # Panics
     ///
@@ -47,7 +46,7 @@ impl Thread {
         local.current.store((&raw const self.context).cast_mut(), Relaxed);
     }
 
-    /// Whether a CPU runs the thread, or is about to leave it.
+    /// Returns true if a CPU runs the thread, or is about to leave it.
     #[inline]
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -60,8 +59,8 @@ impl Thread {
         self.resources.lock().as_ref().map_or(0, |(stack, _)| stack.size())
     }
 
-    /// Prepares the thread so that it runs `M` when it is first switched to. It keeps the stack of an earlier
-    /// use if that has the right size.
+    /// Prepares the thread to run `M` when it is first switched to. If it has a stack of the right size from
+    /// an earlier use, keeps that.
     ///
     /// # Errors
     ///
@@ -91,7 +90,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Frees stack and variables of a thread that has ended. Has no effect on one that has not.
+    /// Frees stack and variables of a thread that has ended. Has no effect on a thread that has not ended.
     pub fn release(&'static self) {
         let mut resources = self.resources.lock();
         if self.context.is_empty() {
@@ -112,11 +111,11 @@ pub fn switch(masked: &mut Masked, to: &'static Thread) {
     leave::<false>(masked, to);
 }
 
-/// What threads execute.
+/// Code of a thread.
 pub trait ThreadMain {
-    /// Runs as the thread, which ends when this returns: not before, since its stack, to which others may
-    /// have been given references, is used again from then on. `masked` is the mask with which the thread
-    /// starts. Returns a mask, and the thread that is to run next.
+    /// Runs as the thread. The thread ends when this returns, and not earlier: others may have references to
+    /// its stack, and the stack is used again from then on. `masked` is the mask with which the thread
+    /// starts. Returns a mask, and the thread that runs next.
     fn run(masked: Masked) -> (Masked, &'static Thread);
 }
 

@@ -16,8 +16,9 @@ pub fn arc<T>(value: T) -> Option<Arc<T>> {
     arc_with(|| value)
 }
 
-/// An `Arc` of what `make` returns, which is called if there is memory, and allocates none. A large value is
-/// so made in its place instead of being moved there: no path is left on which it would be dropped elsewhere.
+/// Allocates an `Arc` and initialises it with the result of `make`; `None` without memory. `make` must not
+/// allocate. A large value is made in place instead of being moved there: no path is left on which it would
+/// be dropped elsewhere.
 #[inline(always)]
 pub fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with_block(COUNTS_SIZE + size_of::<T>(), align_of::<T>(), || Arc::new(make()))

@@ -1,16 +1,16 @@
-//! Wakers of values that are never freed: making and cloning one takes neither memory nor an atomic
+//! Wakers of values that are never freed. Making and cloning one needs neither memory nor an atomic
 //! operation.
 
 use core::ptr;
 use core::task::{RawWaker, RawWakerVTable, Waker};
 
-/// What a waker of [`waker`] wakes.
+/// A value that a waker of [`waker`] wakes.
 pub trait StaticWake: Sync + 'static {
     /// Called by [`Waker::wake`], on any thread.
     fn wake(&'static self);
 }
 
-/// A waker of `target`. All wakers of a target wake the same ([`Waker::will_wake`]).
+/// Creates a waker of `target`. All wakers of a target are equal ([`Waker::will_wake`]).
 pub fn waker<T: StaticWake>(target: &'static T) -> Waker {
     // SAFETY: the functions of `raw` keep the contract of `RawWakerVTable`: they are safe to call on any
     // thread, as `StaticWake` is `Sync`, and need nothing but the pointer, which stays valid without a

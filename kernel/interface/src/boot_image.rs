@@ -2,7 +2,7 @@
 //! a tree of files.
 //!
 //! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. A third one is a tar archive
-//! ([`crate::tar`]) with the initial tree of files, in the pages behind the executable. The loader finds both
+//! ([`crate::tar`]) with the initial tree of files, in the pages after the executable. The loader finds both
 //! by a [record](LoaderRecord) in its own segment.
 
 use elf::ElfBytes;

@@ -1,4 +1,4 @@
-//! Boot information: what a loader or hypervisor passes to the kernel.
+//! Boot information: the data that a loader or hypervisor passes to the kernel.
 //!
 //! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address
 //! of a [`BootInfo`] in the first argument register (`rdi`):
@@ -9,8 +9,9 @@
 //!   both writable and executable, and is relocated;
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and
 //!   writable unless it is a part of the image that is not writable at its own address;
-//! - so are the pages of [`BootInfo::symbols`] readable, at any physical address; they are not free memory;
-//! - so are those of [`BootInfo::tree`] readable, and not writable;
+//! - the pages of [`BootInfo::symbols`] are readable in the same way, at any physical address; they are not
+//!   free memory;
+//! - the pages of [`BootInfo::tree`] are readable, too, and not writable;
 //! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the
 //!   kernel unmaps them;
 //! - the GDT is the loader's; the kernel loads its own before it uses free memory;
@@ -40,7 +41,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// First address behind the region.
+    /// First address after the region.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.start.saturating_add(self.size)

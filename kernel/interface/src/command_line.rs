@@ -95,10 +95,10 @@ pub struct CommandLine {
     pub devices: Vec<MmioDevice>,
     /// The first word that looks like an argument of the program, if the line has no `--`.
     pub misplaced: Option<Vec<u8>>,
-    /// Whether the console is the first virtio console instead of the serial port (`console=hvc0`, as in
+    /// True if the console is the first virtio console instead of the serial port (`console=hvc0`, as in
     /// Linux).
     pub virtio_console: bool,
-    /// Whether standard input alone comes from the first virtio console instead of the serial port
+    /// True if only standard input comes from the first virtio console instead of the serial port
     /// (`stdin=hvc0`).
     pub virtio_stdin: bool,
 }
@@ -106,7 +106,7 @@ pub struct CommandLine {
 /// Options of Linux without a value, which boot loaders and VMMs add for any kernel.
 const FLAGS_OF_LINUX: [&[u8]; 5] = [b"ro", b"rw", b"quiet", b"debug", b"splash"];
 
-/// Whether a word before `--` is no option: it has neither a value nor the name of a file.
+/// Returns true if a word before `--` is not an option: it has neither a value nor the name of a file.
 fn looks_like_argument(word: &[u8]) -> bool {
     !word.iter().any(|byte| matches!(byte, b'=' | b'/')) && !FLAGS_OF_LINUX.contains(&word)
 }

@@ -16,8 +16,8 @@ pub const ERROR_SERIAL_PORT: u16 = 0x2f8;
 /// Offset of a serial port's line status register, which reads as [`NO_SERIAL_PORT`] where there is no port.
 pub const LINE_STATUS: u16 = 5;
 
-/// Value of the line status register of a port that does not exist, as of any unassigned I/O port. Bit 7 of a
-/// 16550's is 0 while its FIFO is off.
+/// Value of the line status register of a port that does not exist, like that of any unassigned I/O port. Bit
+/// 7 of a 16550's register is 0 while its FIFO is off.
 pub const NO_SERIAL_PORT: u8 = 0xff;
 
 /// End of file (Ctrl-D). Unlike on a terminal it is final: all further reads return end of file.
@@ -29,7 +29,7 @@ pub const LITERAL_NEXT: u8 = 0x16;
 /// Carriage return: reads as a newline unless quoted.
 pub const CARRIAGE_RETURN: u8 = 0x0d;
 
-/// Whether `byte` must be quoted with [`LITERAL_NEXT`] to be received unchanged.
+/// Returns true if `byte` must be quoted with [`LITERAL_NEXT`] to be received unchanged.
 #[must_use]
 pub const fn needs_quoting(byte: u8) -> bool {
     matches!(byte, END_OF_FILE | LITERAL_NEXT | CARRIAGE_RETURN)

@@ -19,8 +19,8 @@ pub const SHUTDOWN_HANDLED_PORT: u16 = 0xf9;
 /// status as `docker run`.
 pub const NOT_STARTED: u8 = 125;
 
-/// Status after an abort, such as a panic, a stack overflow or a failed allocation: as of a process that ends
-/// by SIGABRT.
+/// Status after an abort, such as a panic, a stack overflow or a failed allocation: the same as that of a
+/// process that SIGABRT ends.
 pub const ABORTED: u8 = 128 + 6;
 
 /// Status after an illegal instruction (SIGILL).
@@ -35,8 +35,8 @@ pub const BUS_ERROR: u8 = 128 + 7;
 /// Status after an arithmetic exception (SIGFPE).
 pub const ARITHMETIC_TRAP: u8 = 128 + 8;
 
-/// Status of a guest that was requested to end and was killed after the grace period (SIGKILL). The same
-/// status as of `docker stop`.
+/// Status of a guest that was requested to end and was killed after the grace period (SIGKILL). `docker stop`
+/// has the same status.
 pub const KILLED: u8 = 128 + 9;
 
 /// Status after an invalid memory access (SIGSEGV).

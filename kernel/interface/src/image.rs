@@ -96,7 +96,7 @@ type ProgramHeaders<'a> = elf::segment::SegmentTable<'a, LittleEndian>;
 pub struct Segment<'a> {
     /// Start, relative to the image's start.
     pub start: u64,
-    /// Size in memory in bytes; the part behind `data` is zero.
+    /// Size in memory in bytes; the part after `data` is zero.
     pub size: u64,
     /// Initial contents.
     pub data: &'a [u8],

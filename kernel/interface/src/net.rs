@@ -37,7 +37,7 @@ pub const MAX_DOMAINS: usize = 6;
 /// lease.
 pub const MAX_SEARCH_LEN: usize = MAX_DOMAINS * 256;
 
-/// Name by which a program knows the host of its machine, if it may reach that.
+/// Name of the machine's host for programs, if they may reach it.
 pub const HOST_NAME: &str = "host.hermit.internal";
 
 /// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
@@ -137,7 +137,7 @@ pub struct Calls {
     /// Transmits what preceding calls have queued; cheap if that is nothing. Returns the time of the next
     /// timer, as `poll` does.
     pub settle: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Whether automatic configuration of the interface (DHCP) has completed, if it is enabled.
+    /// Returns true if automatic configuration of the interface (DHCP) has completed or is not enabled.
     pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Creates a socket of a family ([`V4`], [`V6`]) and a type ([`STREAM`], [`DATAGRAM`]).
     pub socket: unsafe extern "C" fn(*mut c_void, family: u32, kind: u32, waker_key: usize) -> CallResult,
@@ -149,7 +149,7 @@ pub struct Calls {
     pub close: unsafe extern "C" fn(*mut c_void, socket: u64, abort: bool),
     /// Closes all sockets at shutdown. The kernel then polls the stack until sent data has been delivered.
     pub close_all: unsafe extern "C" fn(*mut c_void),
-    /// Whether all sent data has been delivered, after `close_all`.
+    /// Returns true if all sent data has been delivered, after `close_all`.
     pub is_delivered: unsafe extern "C" fn(*mut c_void) -> bool,
     /// Size in bytes of the buffers that are kept for later connections.
     pub kept_memory: unsafe extern "C" fn(*mut c_void) -> usize,
@@ -186,7 +186,7 @@ pub struct Calls {
     /// `ENOENT` for any other name. [`HOST_NAME`] may have none.
     pub known_addresses:
         unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut Endpoint, usize) -> CallResult,
-    /// Writes what the network says about names.
+    /// Writes the network's configuration of names.
     pub name_config: unsafe extern "C" fn(*mut c_void, *mut NameConfig),
 }
 
@@ -200,7 +200,7 @@ impl core::fmt::Debug for Calls {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NameConfig {
-    /// Name servers; endpoints without a family are none.
+    /// Name servers. Entries without an address family are unused.
     pub servers: [Endpoint; MAX_NAMESERVERS],
     /// Domains in the format of DNS messages, perhaps compressed within the list (RFC 3397).
     pub search: [u8; MAX_SEARCH_LEN],
@@ -223,7 +223,7 @@ pub struct DeviceInfo {
     pub address: [u8; 6],
     /// MTU: maximum size of an IP packet in bytes.
     pub mtu: u16,
-    /// Whether the device completes TCP and UDP checksums on transmit (checksum offload).
+    /// True if the device completes TCP and UDP checksums on transmit (checksum offload).
     pub completes_checksums: bool,
     /// Maximum size of a frame for TCP segmentation offload over IPv4, in bytes; 0 if the device does not
     /// support it.
@@ -265,11 +265,12 @@ pub struct Services {
     pub device: unsafe extern "C" fn(*mut DeviceInfo) -> bool,
     /// Calls back with the next received frame; `false` if there is none.
     pub receive: unsafe extern "C" fn(context: *mut c_void, ReceiveFrame) -> bool,
-    /// Whether the transmit queue has room for a frame of this size.
+    /// Returns true if the transmit queue has room for a frame of this size.
     pub can_transmit: unsafe extern "C" fn(size: usize) -> bool,
     /// Calls back to write a frame of this size, and transmits it.
     pub transmit: unsafe extern "C" fn(size: usize, *const Offload, context: *mut c_void, FillFrame),
-    /// Whether the device has not yet transmitted all frames. The kernel then polls the stack when it has.
+    /// Returns true if the device has not yet transmitted all frames. The kernel then polls the stack when it
+    /// has.
     pub is_sending: unsafe extern "C" fn() -> bool,
     /// A cryptographically secure random number.
     pub random: unsafe extern "C" fn() -> u64,

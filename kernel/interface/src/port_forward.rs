@@ -1,5 +1,10 @@
 //! Port forwarding: the value of `-p`, `[ADDRESS:]HOST:GUEST[/udp]`, where HOST and GUEST may be ranges of
 //! ports.
+//!
+//! A forward stands for a range of ports, one by one, so that many forwards stay one short value. Two
+//! forwards conflict if the host could not bind both: they have the same protocol, a common port, and the
+//! same address or one that covers the other's. [`first_conflict`] finds them, so that they can be reported
+//! as errors of the command line.
 
 use alloc::format;
 use alloc::string::String;
@@ -43,7 +48,7 @@ impl PortForward {
         })
     }
 
-    /// Whether the forward covers the port at `address`; with `None`, at all addresses.
+    /// Returns true if the forward covers the port at `address`; with `None`, at all addresses.
     fn covers(&self, address: Option<IpAddr>) -> bool {
         match self.address {
             None => true,

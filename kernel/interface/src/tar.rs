@@ -24,11 +24,11 @@ const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f
 pub struct TarError {
     /// Offset of the entry in bytes.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Reason why the entry is invalid.
     pub reason: TarReason,
 }
 
-/// What is wrong with an entry.
+/// Reason why an entry is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TarReason {
     /// The archive ends in the middle of an entry, or without a block of zeros.
@@ -79,7 +79,7 @@ pub fn check(archive: &[u8]) -> Result<(), TarError> {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     archive: &'a [u8],
-    /// Offset of the next header; `None` behind the last entry, and after an error.
+    /// Offset of the next header; `None` after the last entry, and after an error.
     offset: Option<usize>,
 }
 

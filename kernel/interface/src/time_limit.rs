@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
-/// Grace period between a request to end and the end by force, as of `docker stop`.
+/// Grace period between a request to end and the end by force, as for `docker stop`.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 /// Parses a time limit in seconds, which may have a fraction.

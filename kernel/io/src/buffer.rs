@@ -22,14 +22,14 @@ impl<'a> ReadBuffer<'a> {
         self.filled
     }
 
-    /// Whether no byte has been appended.
+    /// Returns true if no byte has been appended.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.filled == 0
     }
 
-    /// Whether this is a buffer over the memory from `start` on: code that was lent a buffer can put another
-    /// one in its place, whose [`Self::len`] says nothing of this memory.
+    /// Returns true if this is a buffer over the memory from `start` on. Code that was lent a buffer can put
+    /// another one in its place; then [`Self::len`] says nothing about the first one's memory.
     #[must_use]
     pub fn starts_at(&self, start: *const MaybeUninit<u8>) -> bool {
         core::ptr::eq(self.bytes.as_ptr(), start)

@@ -1,4 +1,4 @@
-//! Calls that wait to read from an object, of which a change wakes one.
+//! Calls that wait to read from an object. A change of the object wakes one of them.
 
 use core::fmt::Debug;
 use core::sync::atomic::AtomicBool;
@@ -11,9 +11,9 @@ use crate::WaitQueue;
 
 /// Wait queue of the calls that read from an object.
 ///
-/// What was written is for one of them, so that one is woken, as exclusive waiters of Linux are. If it leaves
-/// something, it wakes the next one. Exclusive entries of epoll instances wait among them. Tasks that only
-/// ask whether the object is ready wait elsewhere, and all of them are woken.
+/// A write is for one reader, so it wakes one, as it wakes one exclusive waiter on Linux. If that reader
+/// leaves something, it wakes the next one. Exclusive entries of epoll instances wait in the same queue.
+/// Tasks that only poll the readiness wait elsewhere, and all of them are woken.
 #[derive(Debug)]
 pub(crate) struct ReadCalls<W>(W);
 
@@ -22,7 +22,7 @@ impl<W: WaitQueue> ReadCalls<W> {
         Self(queue)
     }
 
-    /// Polls a call. `read` returns what it has read, and true if there is more for others; `None` if it has
+    /// Polls a call. `read` returns its result, and true if there is more for others; `None` if it has
     /// to wait.
     pub(crate) fn poll<T>(
         &self,

@@ -1,4 +1,9 @@
 //! The console as objects: standard input and output, and standard error.
+//!
+//! The console is a stream of bytes, and has no echo and no line editing. Because such a stream cannot signal
+//! its end, the host sends a control byte for end of file ([`END_OF_FILE`]), and quotes data bytes of control
+//! values with [`LITERAL_NEXT`]. A carriage return reads as a newline. The state machine in [`Console`]
+//! decodes this, and remembers between two reads that the next byte is quoted.
 
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +25,7 @@ pub trait Terminal: Sink {
     /// Takes the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8>;
 
-    /// Whether input has arrived.
+    /// Returns true if input has arrived.
     fn has_input(&self) -> bool;
 
     /// Calls `read` with the lock of the input held, so that reads do not interleave.
@@ -45,7 +50,7 @@ mod state {
     pub(super) const PLAIN: u8 = 0;
     /// The byte is data, as it follows [`LITERAL_NEXT`](super::LITERAL_NEXT).
     pub(super) const LITERAL: u8 = 1;
-    /// The input has ended. All further reads return end of file, as of a pipe without writers.
+    /// The input has ended. All further reads return end of file, like reads from a pipe without writers.
     pub(super) const ENDED: u8 = 2;
 }
 

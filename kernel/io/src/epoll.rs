@@ -1,18 +1,20 @@
 //! Sets of watched descriptors: `epoll(7)` of Linux.
 //!
 //! An entry's waker stays in the wait queue of its object. When the object changes, the waker puts the entry
-//! into the ready list of the instance and wakes a thread that waits there: both take constant time, whatever
+//! into the ready list of the instance and wakes a thread that waits there. Both take constant time, whatever
 //! the number of entries, and neither allocates. [`Epoll::poll_wait`] takes entries from the list, and only
-//! then asks the object what it is ready for, which registers the waker again. A level-triggered entry that
-//! is ready goes to the end of the list, to be looked at by the next call.
+//! then asks the object for its readiness, which registers the waker again. A level-triggered entry that is
+//! ready goes to the end of the list, and the next call examines it again.
 //!
-//! No wake-up is lost: an object registers the waker before it looks at its state, a change while a thread
-//! looks at the object is noted in the entry and puts it into the list thereafter, and a thread is registered
-//! as waiting under the lock under which it has found the list empty. Entries that a thread looks at are in
-//! no list meanwhile, so another thread may find nothing that does not wait; a thread that waits is woken if
-//! there is something left.
+//! No wake-up is lost, for three reasons. An object registers the waker before it looks at its state. A
+//! change while a thread examines the object is noted in the entry, and puts it into the list when the
+//! examination ends. A thread is registered as waiting under the same lock under which it has found the list
+//! empty.
 //!
-//! Objects are called, wakers woken, and everything is dropped without the lock.
+//! Entries that a thread examines are in no list. So another thread may find nothing and wait, although an
+//! entry is ready; it is woken if the first thread leaves something.
+//!
+//! Objects are called, wakers woken, and values dropped without the lock.
 
 mod nesting;
 mod set;
@@ -38,13 +40,13 @@ use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
 use crate::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
 
-/// Bits that say how events are reported, and are none.
+/// Mode bits. They select how events are reported, and are not events themselves.
 const MODES: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
 
-/// What an exclusive entry may have.
+/// Bits that an exclusive entry may have.
 const WITH_EXCLUSIVE: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
-/// An event of a watched descriptor, or what is to be watched.
+/// Event of a watched descriptor, or the events to watch it for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// `EPOLL` bits.
@@ -61,39 +63,39 @@ pub trait TryArc: 'static {
 
 /// An epoll instance.
 ///
-/// `R` may be a spinlock. `A` allocates what a new entry needs.
+/// `R` may be a spinlock. `A` allocates the memory of a new entry.
 pub struct Epoll<R: RawMutex, A> {
     shared: Arc<Shared<R>>,
     nonblocking: AtomicBool,
     allocator: PhantomData<fn() -> A>,
 }
 
-/// What the wakers of an instance share with it.
+/// State that an instance shares with its wakers.
 struct Shared<R: RawMutex> {
     set: Lock<R, EntrySet>,
     nesting: Nesting,
 }
 
-/// What an object wakes: an entry of an instance.
+/// Target of a waker that is registered with an object: an entry of an instance.
 struct Registration<R: RawMutex> {
     shared: Arc<Shared<R>>,
     /// The entry's number. Set before the waker is registered.
     number: AtomicUsize,
 }
 
-/// What a change of an object means for an entry.
+/// Effect of an object's change on its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Nothing, or it is noted until the examination of the entry ends.
+    /// None. If the entry is being examined, the change is noted until that ends.
     Unseen,
     /// The entry was put into the ready list.
     Queued,
-    /// The entry was in the ready list already. The change is news for edge-triggered watchers of the
-    /// instance, and the object has used up the waker: they have it registered again.
+    /// The entry was in the ready list already. Edge-triggered watchers of the instance must still learn of
+    /// the change. The change has also used up the waker; the watchers cause it to be registered again.
     Repeated,
 }
 
-/// Those who are woken because an entry is in the ready list.
+/// Wakers to be called because an entry is in the ready list.
 #[derive(Debug, Default)]
 struct Woken {
     sleeper: Option<Waker>,
@@ -146,7 +148,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         Ok(Self { shared, nonblocking: AtomicBool::new(false), allocator: PhantomData })
     }
 
-    /// The instance that an object is; `None` if it is none.
+    /// Returns the epoll instance if the object is one.
     #[must_use]
     pub fn of(object: &dyn Object) -> Option<&Self> {
         let object: &dyn Any = object;
@@ -221,7 +223,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         Ok(())
     }
 
-    /// Whether an operation on this object can be made.
+    /// Checks that an operation on this object is possible.
     fn check(&self, object: &dyn Object) -> Result<(), Errno> {
         if !object.is_watchable() {
             return Err(Errno::EPERM);
@@ -291,7 +293,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         let outcome = set.settle(examined, found, purpose);
         let Some(Outcome { event, is_news }) = outcome else {
             drop(set);
-            // It has left the set, and its waker has been registered again.
+            // The entry has left the set, but `watch` above has registered its waker again.
             examined.object.unwatch(&context);
             return None;
         };
@@ -301,8 +303,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         event
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number; pending if there is none: then
-    /// the waker is registered, and [`Self::scan`] is to be called when the caller stops waiting.
+    /// Delivers at most `max` events to `deliver`, and returns their number. If there is no event, the waker
+    /// is registered and the result is pending. The caller must call [`Self::scan`] when it stops waiting.
     pub fn poll_wait(
         &self,
         context: &Context<'_>,
@@ -314,18 +316,19 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
             return Poll::Ready(count);
         }
         let mut set = self.shared.set.lock();
-        // An entry that was found not to be ready, and whose object has changed meanwhile.
+        // True if an entry was found not to be ready and its object has changed since, or if there is no
+        // memory to register the waker.
         let is_again = set.has_ready() || set.sleepers.add(context.waker()).is_err();
         drop(set);
         if is_again {
-            // Not at once, since others are to have their turn.
+            // The caller polls again later instead of looping here, so that other tasks can run.
             context.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number. The waker is not registered
-    /// thereafter.
+    /// Delivers at most `max` events to `deliver`, and returns their number. Removes the waker that
+    /// [`Self::poll_wait`] has registered.
     pub fn scan(&self, context: &Context<'_>, max: usize, deliver: &mut dyn FnMut(Event)) -> usize {
         let (purpose, former) = {
             let mut set = self.shared.set.lock();
@@ -366,7 +369,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         }
     }
 
-    /// Whether an entry is ready. Entries that turn out not to be leave the ready list.
+    /// Returns true if an entry is ready. Entries that turn out not to be ready leave the ready list.
     fn is_ready(&self) -> bool {
         let purpose = Purpose::Look(self.shared.set.lock().begin_scan());
         while let Some(examined) = self.take_ready(purpose) {
@@ -379,7 +382,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     }
 }
 
-/// The `EPOLL` bits of what an object is ready for.
+/// Converts the readiness of an object to `EPOLL` bits.
 const fn events(readiness: Readiness) -> u32 {
     const fn bits(is_set: bool, events: u32) -> u32 {
         if is_set { events } else { 0 }

@@ -1,4 +1,11 @@
 //! A counter behind a descriptor for event notification: `eventfd(2)` of Linux.
+//!
+//! A write adds to the counter, and waits while the sum would exceed the maximum. A read returns the counter
+//! and sets it to 0, or returns 1 and subtracts 1 in semaphore mode; it waits while the counter is 0. The
+//! counter is an atomic; only the wait queues have locks. Each call that has to wait registers its waker and
+//! then tries again, since the counter may have changed before the waker was registered.
+//!
+//! The module also defines [`WaitQueue`], the trait by which all objects of this crate wait.
 
 use core::fmt::Debug;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -125,7 +132,7 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
         if ready.write {
             return ready;
         }
-        // Hardly ever: a read is what it waits for, too.
+        // Rare: the entry waits for reads, too.
         self.poll_ready(context)
     }
 

@@ -1,4 +1,10 @@
 //! A descriptor's reference to an open file. While it is the only one, it keeps the file's position.
+//!
+//! POSIX has one position for each open file description, shared by all descriptors that `dup` makes. Almost
+//! always there is one descriptor, and `read` moves the position in each call. So a [`FileHandle`] keeps the
+//! position in itself while its reference is the only one: then the descriptor's lock, which each call holds
+//! anyway, protects the position, too. When the handle is cloned, it writes the position to the file, where
+//! all references find it. When all other references are dropped, the next call takes the position back.
 
 #[cfg(not(loom))]
 use alloc::sync::Arc;
@@ -15,7 +21,7 @@ use loom::sync::atomic::{AtomicU64, fence};
 /// A position that is no offset of a file: those are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;
 
-/// No number of a page: those are far smaller.
+/// Marks that [`FileHandle::is_repeated`] was called for no page yet: numbers of pages are far smaller.
 const NONE: u64 = u64::MAX;
 
 /// An open file, which has a position in bytes.
@@ -27,20 +33,20 @@ pub trait Positioned: Send + Sync {
     fn set_position(&self, position: u64);
 }
 
-/// What a file is opened for.
+/// Operations that a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether it may be read.
+    /// True if it may be read.
     pub reads: bool,
-    /// Whether it may be written at the position or an offset, which opening for appending does not allow.
+    /// True if it may be written at the position or an offset. Opening for appending does not allow that.
     pub writes: bool,
 }
 
 /// A reference to an open file.
 ///
-/// While it is the only one, it has the position, so that a call needs neither another lock nor the file to
-/// move it. A clone gives the position to the file, where all references find it. A handle is used and cloned
-/// under the lock of its descriptor, and only clones make references.
+/// While it is the only reference, it has the position, so that a call moves the position without another
+/// lock and without the file. A clone moves the position to the file, where all references find it. A handle
+/// is used and cloned under the lock of its descriptor, and references are made only by clones.
 #[derive(Debug)]
 pub struct FileHandle<F: ?Sized> {
     file: Arc<F>,
@@ -71,8 +77,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         self.file
     }
 
-    /// Has `call` use the position, and return its result with the new position. `None` if `call` returns
-    /// that, or other references may use the position, too.
+    /// Calls `call` with the position, stores the new position that it returns, and returns its result.
+    /// Returns `None` if `call` does, or if other references may use the position, too.
     #[inline]
     pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
         let (result, position) = call(&self.file, self.position()?)?;
@@ -90,14 +96,14 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         }
     }
 
-    /// Takes the position that this handle has given to somewhere else than the file.
+    /// Takes back the position, which this handle has lent to the page window of its descriptor.
     #[inline]
     pub fn return_position(&self, position: u64) {
         self.position.store(position, Relaxed);
     }
 
-    /// Whether a number, of a page of the file, is that of the call before. It is not in the call behind
-    /// that.
+    /// Returns true if a number of a page is the same as in the previous call. The call after that one
+    /// returns false.
     pub fn is_repeated(&self, number: u64) -> bool {
         let is_repeated = self.last.load(Relaxed) == number;
         self.last.store(if is_repeated { NONE } else { number }, Relaxed);
@@ -119,7 +125,7 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         if Arc::strong_count(&self.file) != 1 {
             return None;
         }
-        // Other references were dropped: what their calls have done is seen behind this.
+        // Acquire: other references were dropped, and the accesses of their calls happen before this.
         fence(Acquire);
         let position = self.file.position();
         self.position.store(position, Relaxed);
@@ -127,7 +133,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
     }
 }
 
-/// Where a seek leads that needs no more than the position; `None` if it is no offset of a file.
+/// Returns the position after a seek that depends on the old position alone; `None` if it is not an offset of
+/// a file.
 #[inline]
 #[must_use]
 pub fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
@@ -143,7 +150,7 @@ impl<F: Positioned + ?Sized> Clone for FileHandle<F> {
     fn clone(&self) -> Self {
         let position = self.position.load(Relaxed);
         if position != ELSEWHERE {
-            // There is no other reference yet, and calls with the new one begin behind this.
+            // There is no other reference yet, and calls with the new one begin after this.
             self.file.set_position(position);
             self.position.store(ELSEWHERE, Relaxed);
         }

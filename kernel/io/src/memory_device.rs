@@ -10,13 +10,13 @@ use crate::{ACCESS_MODE, Object, ReadBuffer, Stat};
 /// A device without hardware.
 #[derive(Clone, Copy, Debug)]
 pub enum MemoryDevice {
-    /// Reads as an empty file and drops what is written.
+    /// Reads as an empty file and drops all written bytes.
     Null,
-    /// Reads as zeros and drops what is written.
+    /// Reads as zeros and drops all written bytes.
     Zero,
     /// Reads as zeros and is always full.
     Full,
-    /// Reads as random numbers, with which the function fills memory, and drops what is written.
+    /// Reads as random numbers, with which the function fills memory. Drops all written bytes.
     Random(fn(&mut [u8]) -> Result<(), Errno>),
 }
 

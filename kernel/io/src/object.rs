@@ -86,12 +86,13 @@ pub trait Object: Any + Send + Sync {
         Poll::Ready(Err(Errno::ESPIPE))
     }
 
-    /// The socket that the object is; `None` if it is none.
+    /// Returns the socket if the object is one.
     fn as_socket(&self) -> Option<&dyn Socket> {
         None
     }
 
-    /// Whether a write that has written a part goes on with the rest, as a blocking one of Linux's pipes.
+    /// Returns true if a write continues after a part is written, until all bytes are, as a blocking write to
+    /// a pipe does on Linux.
     fn writes_all(&self) -> bool {
         false
     }
@@ -131,8 +132,8 @@ pub trait Object: Any + Send + Sync {
         Readiness { read: true, write: true, ..Readiness::default() }
     }
 
-    /// Whether the object can be watched by epoll. The default is for those that never block: regular files
-    /// cannot.
+    /// Returns true if the object can be watched by epoll. The default is for objects that never block:
+    /// regular files cannot be watched.
     fn is_watchable(&self) -> bool {
         false
     }
@@ -160,7 +161,7 @@ pub trait Object: Any + Send + Sync {
         O_RDWR
     }
 
-    /// Whether operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).
+    /// Returns true if operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).
     fn is_nonblocking(&self) -> bool {
         false
     }

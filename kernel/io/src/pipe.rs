@@ -1,4 +1,10 @@
 //! Pipes: bytes that are written at one end and read at the other.
+//!
+//! A pipe is a ring of bytes of fixed capacity that both ends share. A reader waits while the ring is empty
+//! and an end for writing is open. A writer waits while the ring is full; up to `PIPE_BUF` bytes are written
+//! in one piece or not at all. The bytes are copied in chunks, since the lock may be a spinlock. Readers wait
+//! in a queue of their own, so that a write wakes one of them; writers are all woken, since room that is too
+//! small for one may do for another.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -117,9 +123,10 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
             let rest = bytes.get(count..).unwrap_or_default();
             let mut ring = self.ring.lock();
             if !ring.has_reader {
-                // What was written before counts, as on Linux.
+                // As on Linux, the bytes written so far are reported instead of the error.
                 return Some(Some(count).filter(|count| *count > 0).ok_or(Errno::EPIPE));
             }
+            // POSIX: a write of up to `PIPE_BUF` bytes is atomic, so it waits until all of them fit.
             let is_whole = bytes.len() <= PIPE_BUF;
             let written = if is_whole && ring.room() < bytes.len() { 0 } else { ring.put(rest) };
             drop(ring);
@@ -193,7 +200,7 @@ impl<R: RawMutex, W: WaitQueue> Debug for PipeWriter<R, W> {
     }
 }
 
-/// What both ends have in common.
+/// Methods that both ends have in common.
 macro_rules! common {
     ($access:expr) => {
         fn stat(&self) -> Result<Stat, Errno> {

@@ -23,7 +23,7 @@ pub struct Semaphore {
 /// The state of a task that acquires one permit.
 #[derive(Debug, Default)]
 pub struct Acquisition {
-    /// Whether the task has waited in the queue. If it is not there any more, it has been handed a permit.
+    /// True if the task has waited in the queue. If it is not there any more, a permit has been passed to it.
     is_queued: bool,
 }
 

@@ -66,7 +66,7 @@ impl<W: WaitQueue + 'static> ShutdownFd<W> {
 
 impl<W: WaitQueue + 'static> Drop for ShutdownFd<W> {
     fn drop(&mut self) {
-        // The queue outlives the descriptor, and epoll cannot remove its wakers from what is closed.
+        // The queue outlives the descriptor, and epoll cannot remove its wakers from a closed object.
         self.requests.waiters.wake();
     }
 }

@@ -20,7 +20,7 @@ use crate::{Argument, Object, ReadBuffer, ValueResult};
 /// Level and number of a socket option, as `setsockopt` takes them.
 pub type OptionId = (i32, i32);
 
-/// How one call sends or receives: its `MSG_` flags.
+/// The `MSG_` flags of a call that sends or receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags {
     /// `MSG_PEEK`: received bytes stay in the receive queue.

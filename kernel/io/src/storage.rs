@@ -1,4 +1,9 @@
 //! The open file of a block device.
+//!
+//! [`Storage`] is the device, which reads and writes at any byte; [`BlockFile`] adds the semantics of an open
+//! file: the position, the access mode and `lseek`. The position is an atomic that a call advances before it
+//! transfers: so concurrent calls get disjoint ranges without a lock. A call that transfers less moves the
+//! position back.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -137,8 +142,8 @@ impl<S: Storage> BlockFile<S> {
         result
     }
 
-    /// Moves the position back to behind the `done` bytes that were transferred of a range of `size` bytes,
-    /// unless another thread has moved the position since.
+    /// Moves the position back to the end of the `done` bytes that were transferred of a range of `size`
+    /// bytes, unless another thread has moved the position since.
     fn rewind(&self, start: u64, size: usize, done: usize) {
         let position_after = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         // Fails if another thread has moved the position, which then stays.

@@ -1,4 +1,12 @@
 //! The table of open file descriptors.
+//!
+//! POSIX requires that `open` returns the lowest free number. A bitmap of allocated numbers finds it: for the
+//! first 64 numbers a single atomic word, which most programs never exceed, for the others a bitmap with a
+//! lock. The value of a descriptor is in a slot with a lock of its own. So a call on a descriptor locks its
+//! slot only, and does not contend with calls on other descriptors.
+//!
+//! Opening has two steps: reserve a number, then fill its slot. A reserved number cannot be used by other
+//! threads, and is free again if the open fails.
 
 mod bitmap;
 mod slots;
@@ -15,7 +23,7 @@ pub type FileDescriptor = usize;
 /// Maximum number of open descriptors. Miri would take minutes to look at each.
 const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 
-/// The open and reserved descriptors, and what they refer to.
+/// The open and reserved descriptors, and their values.
 ///
 /// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of
 /// all. The lock `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a
@@ -25,9 +33,9 @@ const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 #[derive(Debug)]
 pub struct DescriptorTable<R: RawMutex, T, K = ()> {
     slots: Slots<R, T, K>,
-    /// Which of the first descriptors are open or reserved.
+    /// The first descriptors: a bit is set if the descriptor is open or reserved.
     first: FirstWord,
-    /// Which descriptors behind them are, counted from the first of these.
+    /// The further descriptors likewise, counted from the first of them.
     others: Mutex<R, Bitmap>,
 }
 
@@ -62,7 +70,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.first.allocate(min).map_or_else(|| self.reserve_other(min), Ok)
     }
 
-    /// [`Self::reserve_from`] behind the first descriptors.
+    /// Does the same as [`Self::reserve_from`], for descriptors after the first ones.
     #[cold]
     #[inline(never)]
     fn reserve_other(&self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
@@ -93,8 +101,9 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         }
     }
 
-    /// Opens a reserved descriptor with what `make` returns of what is [kept](Self::take_and_keep) there, if
-    /// `prepare` returns true for it; returns whether it has. Both are called with the lock of the slot held.
+    /// Opens a reserved descriptor with the state that its slot has [kept](Self::take_and_keep), if there is
+    /// one and `prepare` returns true for it. `make` makes the descriptor's value of it. Both are called with
+    /// the lock of the slot held. Returns true if the descriptor is open.
     #[inline(always)]
     pub fn fill_from_kept(
         &self,
@@ -137,7 +146,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
-    /// What a descriptor refers to.
+    /// Returns the value of a descriptor.
     ///
     /// # Errors
     ///
@@ -173,7 +182,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         Ok(descriptor)
     }
 
-    /// Closes a descriptor and returns what it referred to, to be dropped by the caller.
+    /// Closes a descriptor and returns its value, which the caller drops.
     ///
     /// # Errors
     ///
@@ -218,7 +227,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
 pub struct LockedSlot<'a, R: RawMutex, T, K = ()>(MutexGuard<'a, R, Contents<T, K>>);
 
 impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
-    /// What the descriptor refers to; `None` if it is not open.
+    /// Value of the descriptor; `None` if it is not open.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {

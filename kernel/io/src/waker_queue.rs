@@ -55,7 +55,7 @@ impl WakerQueue {
         self.first.is_none()
     }
 
-    /// Whether the queue has a waker that wakes the same as `waker`.
+    /// Returns true if the queue has a waker that wakes the same task as `waker`.
     #[must_use]
     pub fn contains(&self, waker: &Waker) -> bool {
         let Some(first) = &self.first else { return false };

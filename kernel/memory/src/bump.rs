@@ -1,31 +1,31 @@
-//! A region from which blocks are allocated one behind the other, and of which only the last one can be
-//! freed: the heap of programs that end before their memory does.
+//! A region from which blocks are allocated one after the other. Only the last block can be freed. It is the
+//! heap of programs that end before their memory is used up.
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 
-/// Alignment of blocks in bytes, of which their sizes are multiples.
+/// Alignment of blocks in bytes. Sizes of blocks are rounded up to multiples of it.
 pub const ALIGN: usize = 16;
 
 const PAGE: usize = to_usize(PAGE_SIZE);
 
-/// The part of a region that is not allocated. Its bounds are multiples of [`ALIGN`], the end is one of a
-/// page.
+/// The part of a region that is not allocated. Its start is a multiple of [`ALIGN`], its end one of the page
+/// size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BumpRegion {
     /// Address of the next block.
     pub next: usize,
-    /// Address behind the region.
+    /// Address after the region.
     pub end: usize,
 }
 
-/// Rounds the size of a block, which fits in a region, up to [`ALIGN`].
+/// Rounds the size of a block up to [`ALIGN`]. The block fits in a region.
 #[inline]
 const fn rounded(size: usize) -> usize {
     (size + (ALIGN - 1)) & !(ALIGN - 1)
 }
 
-/// Address behind a block that was allocated in any region.
+/// Address after a block that was allocated in any region.
 #[inline]
 #[must_use]
 pub const fn end_of(start: usize, size: usize) -> usize {
@@ -43,32 +43,32 @@ impl BumpRegion {
         self.end - self.next
     }
 
-    /// Allocates a block, aligned to [`ALIGN`], at [`Self::next`]. Returns what remains; `None` if there is
-    /// no room, or the size is zero.
+    /// Allocates a block, aligned to [`ALIGN`], at [`Self::next`]. Returns the remaining region; `None` if
+    /// there is no room, or the size is zero.
     #[inline]
     #[must_use]
     pub fn allocate(self, size: usize) -> Option<Self> {
-        // The end is a multiple of the alignment, so a size that fits also fits rounded.
+        // The end is a multiple of the alignment. So if the size fits, the rounded size fits, too.
         (size.wrapping_sub(1) < self.free()).then(|| Self { next: end_of(self.next, size), ..self })
     }
 
-    /// The region without the bytes before the next multiple of an alignment, which is a power of two; `None`
-    /// if there are no others.
+    /// The region from the next multiple of an alignment on, which is a power of two; `None` if it would be
+    /// empty.
     #[must_use]
     pub fn aligned(self, align: usize) -> Option<Self> {
         let next = self.next.checked_next_multiple_of(align.max(ALIGN))?;
         (next <= self.end).then_some(Self { next, ..self })
     }
 
-    /// Frees a block that was allocated in any region. Returns the region with it; `None` if it is not the
-    /// last one here.
+    /// Frees a block that was allocated in any region. Returns the region with the block; `None` if the block
+    /// is not the last one of this region.
     #[must_use]
     pub fn deallocate(self, start: usize, size: usize) -> Option<Self> {
         (end_of(start, size) == self.next).then_some(Self { next: start, ..self })
     }
 
-    /// Changes the size of a block that was allocated in any region, and stays where it is. Returns what
-    /// remains; `None` if the block is to grow, and is not the last one, or there is no room.
+    /// Changes the size of a block in place. The block was allocated in any region. Returns the remaining
+    /// region; `None` if the block would grow but is not the last one here, or if there is no room.
     #[must_use]
     pub fn resize(self, start: usize, old: usize, size: usize) -> Option<Self> {
         match self.deallocate(start, old) {
@@ -77,8 +77,8 @@ impl BumpRegion {
         }
     }
 
-    /// Takes the whole pages out of the region. Returns it without them, and their address and number of
-    /// bytes.
+    /// Takes the whole pages out of the region. Returns the region without them, and their address and size
+    /// in bytes.
     #[must_use]
     pub fn take_pages(self) -> (Self, usize, usize) {
         let start = self.next.next_multiple_of(PAGE).min(self.end);

@@ -34,7 +34,7 @@ pub trait Words {
 #[error("the freed range is not allocated")]
 pub struct NotAllocated;
 
-/// Whether a size or an address is a multiple of the page size.
+/// Returns true if a size or an address is a multiple of the page size.
 const fn is_page_aligned(number: u64) -> bool {
     number.is_multiple_of(PAGE_SIZE)
 }

@@ -1,14 +1,14 @@
 //! Freed memory that may still be resident on the host.
 //!
 //! A hypervisor allocates a page of the guest's memory at its first use, and keeps it when the guest frees
-//! it. To return such memory, the guest must know which free memory has been used: memory that was never used
-//! needs no call. [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which something was freed.
-//! Allocations do not change it, so they cost nothing: the caller finds out whether a unit is free when it is
-//! about to return it.
+//! it. To return such memory, the guest must know which free memory has been used; for other memory, no call
+//! is needed. [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which something was freed.
+//! Allocations do not change it, so they cost nothing: before the caller returns a unit, it checks that the
+//! unit is still free.
 //!
-//! Memory that is soon allocated again must not be returned each time. So there are two bitmaps. Frees set
-//! bits of the recent one. In each period, [`FreedUnits::age`] makes it the aged one, whose units
-//! [`FreedUnits::next`] finds: a unit is returned a period after the last free in it at the earliest.
+//! Memory that is soon allocated again should not be returned each time. So there are two bitmaps. Frees set
+//! bits in the recent one. Once per period, [`FreedUnits::age`] makes it the aged one, in which
+//! [`FreedUnits::next`] searches. So a unit is returned at the earliest one period after the last free in it.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::machine::RETURN_UNIT;
@@ -18,7 +18,7 @@ use crate::frames::Words;
 /// Size of a unit in bytes.
 pub const UNIT: u64 = RETURN_UNIT;
 
-/// Size in bytes of the freed memory from which on it is worth a period.
+/// Number of freed bytes that make a period worth its cost.
 pub const MIN_FREED: u64 = 1 << 20;
 
 /// Size of a word in bytes, and in bits.
@@ -49,8 +49,8 @@ impl FreedUnits {
         end.div_ceil(UNIT).div_ceil(BITS)
     }
 
-    /// Creates empty bitmaps at `start`, where [`Self::size`] bytes are the caller's, for physical memory
-    /// that ends at `end`.
+    /// Creates empty bitmaps for physical memory that ends at `end`. They are at `start`, where the caller
+    /// provides [`Self::size`] bytes.
     #[must_use]
     pub fn new(memory: &mut impl Words, start: u64, end: u64) -> Self {
         let words = Self::words(end);
@@ -67,7 +67,7 @@ impl FreedUnits {
         AddressRange { start: self.recent, end: self.recent + size }
     }
 
-    /// Marks the units in which a range lies as freed.
+    /// Marks the units of a range as freed.
     pub fn mark(&mut self, memory: &mut impl Words, range: AddressRange) {
         self.freed = self.freed.saturating_add(range.size());
         let (first, last) = (range.start / UNIT, (range.end - 1) / UNIT);
@@ -81,14 +81,14 @@ impl FreedUnits {
         }
     }
 
-    /// True if so much was freed since the last [`Self::age`] that a period is worth it.
+    /// Returns true if enough was freed since the last [`Self::age`] to make a period worth its cost.
     #[must_use]
     pub const fn is_due(&self) -> bool {
         self.freed >= MIN_FREED
     }
 
-    /// Begins a period: [`Self::next`] finds the units that were freed in the previous one. `false` if there
-    /// are none.
+    /// Begins a period: [`Self::next`] finds the units that were freed in the previous one. Returns `false`
+    /// if there are no such units.
     pub fn age(&mut self, memory: &mut impl Words) -> bool {
         let mut is_any = false;
         for word in 0..self.words {

@@ -1,7 +1,7 @@
 //! Ranges of addresses that get memory when they are touched.
 //!
-//! Each is the end of a block that has grown. So a range ends with its block, and what is removed of it is
-//! its end.
+//! Each range is the part of a block by which the block has grown. So a range ends where its block ends, and
+//! removing a part of it removes its end.
 
 use hermit_interface::address::AddressRange;
 

@@ -1,4 +1,4 @@
-//! Arithmetic of memory allocation: which memory and which addresses are free, and how large a block is.
+//! Arithmetic of memory allocation: which memory and addresses are free, and how large a block is.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -6,10 +6,10 @@
 //! | [`frames`] | the frame allocator: free physical memory as a tree that lies in the free memory itself |
 //! | [`freed_units`] | freed memory that may still be resident on the host |
 //! | [`lazy_ranges`] | addresses that get memory when they are touched |
-//! | [`bump`] | a region of blocks of which only the last one is freed |
+//! | [`bump`] | a region of blocks that frees only the last one |
 //! | [`permanent`] | blocks that are never freed, apart from the others |
 //! | [`spans`] | pieces of memory that the heap divides into blocks of one size |
-//! | [`size_classes`] | the block sizes of which the heap keeps free lists |
+//! | [`size_classes`] | the block sizes for which the heap has free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |
 //!
 //! ```

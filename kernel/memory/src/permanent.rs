@@ -1,20 +1,20 @@
-//! Blocks that are never freed, one behind the other in regions of their own: between blocks that are freed
-//! later, they would keep the free memory in pieces.
+//! Blocks that are never freed, one after the other in regions of their own. If they were between blocks that
+//! are freed later, they would fragment the free memory.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
 /// Maximum size of a region in bytes, except for a block that is larger.
 const MAX_REGION_SIZE: u64 = 2 << 20;
 
-/// The region before the first one.
+/// Value of the region before there is one.
 const NOTHING: AddressRange = AddressRange { start: 0, end: 0 };
 
-/// The region from which blocks are allocated. Its caller allocates the regions, in whole pages.
+/// The region from which blocks are allocated. The caller allocates the regions, in whole pages.
 #[derive(Debug)]
 pub struct PermanentBlocks {
     /// The part of the region that is not allocated.
     free: AddressRange,
-    /// Total size of all regions in bytes, without what [`Self::take_unused`] has returned.
+    /// Total size of all regions in bytes, without the pages that [`Self::take_unused`] has returned.
     total: u64,
 }
 
@@ -43,17 +43,17 @@ impl PermanentBlocks {
         Some(start)
     }
 
-    /// Sizes of the next region for a block of `size` bytes, in the order of preference: three times as large
-    /// as all regions so far together, because each one lies between free memory, which it divides; and as
-    /// small as possible. The alignment of the block is at most a page. `None` if there are no such sizes.
+    /// Sizes to try for the next region, the preferred one first. The block has `size` bytes, and an
+    /// alignment of at most a page. The preferred size is three times the size of all regions so far, because
+    /// each region fragments the free memory around it. The other one is as small as possible. `None` if
+    /// there are no such sizes.
     #[must_use]
     pub fn region_sizes(&self, size: u64) -> Option<[u64; 2]> {
         let min = size.checked_next_multiple_of(PAGE_SIZE)?.max(PAGE_SIZE);
         Some([(3 * self.total).min(MAX_REGION_SIZE).max(min), min])
     }
 
-    /// Continues in another region, in whole pages. Returns the whole pages of the last one that are not
-    /// used.
+    /// Continues in another region of whole pages. Returns the unused whole pages of the previous region.
     #[must_use = "the rest of the last region is to be freed"]
     pub fn set_region(&mut self, region: AddressRange) -> AddressRange {
         let unused = self.take_unused();
@@ -62,7 +62,7 @@ impl PermanentBlocks {
         unused
     }
 
-    /// Gives up the whole pages of the region that are not used, and returns them.
+    /// Gives up the unused whole pages of the region, and returns them.
     #[must_use = "the rest of the region is to be freed"]
     pub fn take_unused(&mut self) -> AddressRange {
         let start = self.free.start.next_multiple_of(PAGE_SIZE).min(self.free.end);
@@ -82,8 +82,8 @@ mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
     use std::vec::Vec;
 
-    /// Allocates a block, with a new region at `next` if need be, which is moved behind it. Returns the
-    /// start, and what is to be freed.
+    /// Allocates a block. If there is no room, sets a new region at `next`, and moves `next` after it.
+    /// Returns the start of the block, and the memory to be freed.
     fn allocate(blocks: &mut PermanentBlocks, next: &mut u64, size: u64, align: u64) -> (u64, AddressRange) {
         if let Some(start) = blocks.allocate(size, align) {
             return (start, NOTHING);

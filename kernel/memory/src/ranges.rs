@@ -1,15 +1,17 @@
 //! A table of free ranges, of physical memory or of virtual addresses.
 //!
-//! The table is a sorted list of ranges that are disjoint and not adjacent. Its cost depends on the number of
-//! ranges, not on their size. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader,
-//! hypervisor and kernel can use it.
+//! The table is a sorted list of ranges that are neither overlapping nor adjacent: freeing a range merges it
+//! with its neighbours. So the cost depends on the number of ranges, not on their size. Allocation is first
+//! fit from the lowest address. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader,
+//! hypervisor and kernel can use it. Freeing or removing may split a range and find the table full; the
+//! caller then decides what happens to the range.
 
 use core::ops::DerefMut;
 
 use heapless::Vec;
 use hermit_interface::address::AddressRange;
 
-/// Why a range cannot be freed.
+/// Reason why a range cannot be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FreeError {
     /// A part of the range is free already.
@@ -99,7 +101,7 @@ impl<L: RangeList> Ranges<L> {
         Some(start)
     }
 
-    /// Removes `taken` from the free ranges, whether or not all of it is free.
+    /// Removes `taken` from the free ranges. Not all of it needs to be free.
     ///
     /// # Errors
     ///

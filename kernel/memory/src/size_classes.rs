@@ -30,7 +30,7 @@ const MAX_BATCH: usize = if cfg!(feature = "single-blocks") { 1 } else { 128 };
 /// Granularity in bytes of the classes above the linear part: the smallest distance between two of them.
 const STEP: usize = LINEAR_END / PER_DOUBLING;
 
-/// The classes above the linear part, by the last byte of a size, in units of [`STEP`].
+/// The classes above the linear part, indexed by the last byte of a size in units of [`STEP`].
 static STEPS: [u8; MAX_SIZE / STEP] = {
     let mut steps = [0; MAX_SIZE / STEP];
     let mut step = LINEAR_END / STEP;
@@ -53,7 +53,7 @@ pub fn class(size: usize) -> Option<usize> {
     scaled_class(size).map(|scaled| scaled / ALIGN)
 }
 
-/// [`class`] times [`ALIGN`]: of small sizes it is found without a shift.
+/// The class times [`ALIGN`]. For small sizes, it is found without a shift.
 #[inline]
 #[must_use]
 pub fn scaled_class(size: usize) -> Option<usize> {

@@ -2,12 +2,12 @@
 //!
 //! A general allocator writes a header for each block, and searches, divides and joins free pieces. A program
 //! that allocates a million small blocks of the same size needs none of that. A [span](SIZE) has blocks of
-//! one size class: the blocks that were freed are in a list, linked by their first words, and the blocks
-//! behind [`FRESH`] have never been allocated. So a block is allocated and freed by a few accesses to memory.
-//! A span without blocks in use goes back to the caller, who frees its memory.
+//! one size class. Freed blocks are in a list that is linked by their first words. The blocks from [`FRESH`]
+//! on have never been allocated. So allocating and freeing take only a few memory accesses. A span without
+//! blocks in use goes back to the caller, who frees its memory.
 //!
-//! The block does not say whether it lies in a span. A bitmap with a bit for each span that memory has room
-//! for does.
+//! A block does not show whether it is in a span. So there is a bitmap, with a bit for each place where
+//! memory has room for a span.
 //!
 //! The caller provides the memory, and accesses it ([`Words`]).
 
@@ -19,17 +19,18 @@ use crate::size_classes;
 /// Size and alignment of a span in bytes.
 pub const SIZE: u64 = 64 << 10;
 
-/// Largest block of a span in bytes: a span has at least 63.
+/// Size in bytes of the largest blocks in spans: a span has at least 63 of them.
 const MAX_BLOCK: usize = 1024;
 
 /// Number of size classes whose blocks may lie in spans.
 pub const CLASSES: usize = MAX_BLOCK / size_classes::ALIGN;
 
-/// Size in bytes of the header, with which a span begins: blocks of 64 bytes lie in one cache line.
+/// Size in bytes of the header at the start of a span. It is 64, so that blocks of 64 bytes do not cross
+/// cache lines.
 const HEADER: u64 = 64;
 
-/// Offsets in the header of its words: the next and the previous span of the class that has free blocks, the
-/// first block that was freed, the first one that was never allocated, and the number of free blocks.
+/// Offsets in the header of its words: the next and the previous span of the class with free blocks, the
+/// first freed block, the first block that was never allocated, and the number of free blocks.
 const NEXT: u64 = 0;
 const PREVIOUS: u64 = 8;
 const FREED: u64 = 16;
@@ -69,7 +70,7 @@ const fn block_size(class: usize) -> u64 {
 }
 const _: () = assert!(size_classes::size(CLASSES - 1) == MAX_BLOCK, "the classes of spans are `ALIGN` apart");
 
-/// Numbers of blocks of a span by their class.
+/// Number of blocks of a span, by class.
 static CAPACITIES: [u16; CLASSES] = {
     let mut capacities = [0; CLASSES];
     let mut class = 0;
@@ -88,7 +89,7 @@ fn capacity(class: usize) -> u64 {
 }
 
 impl Spans {
-    /// No spans, and no memory for any.
+    /// No spans, and no memory for spans.
     #[must_use]
     pub const fn new() -> Self {
         let memory = AddressRange { start: 0, end: 0 };
@@ -201,8 +202,8 @@ impl Spans {
         Some(block)
     }
 
-    /// Frees a block of a class, which lies in a span. Returns the span if no block of it is used any more:
-    /// it is the caller's again, [`SIZE`] bytes.
+    /// Frees a block of a class, which is in a span. Returns the span if it has no more blocks in use: its
+    /// [`SIZE`] bytes belong to the caller again.
     #[inline]
     pub fn free(&mut self, words: &mut impl Words, block: u64, class: usize) -> Option<u64> {
         let span = block / SIZE * SIZE;
@@ -243,7 +244,7 @@ mod tests {
     const MEMORY: AddressRange = AddressRange { start: SIZE, end: SIZE * 70 };
     const BITMAP: u64 = MEMORY.end;
 
-    /// Words that are not zero before they are written.
+    /// Memory that is not zero before it is written.
     #[derive(Default)]
     struct Memory(BTreeMap<u64, u64>);
 
@@ -364,7 +365,7 @@ mod tests {
             let (spans, memory) = spans();
             let free = (1..8).map(|number| number * SIZE).collect();
             let mut model = Model { spans, memory, free, used: Vec::new() };
-            // Classes with few blocks in a span, so that spans become full and empty.
+            // Classes with few blocks in a span, so that spans often become full and empty.
             let classes = [CLASSES - 1, CLASSES - 2, CLASSES / 2];
             for (which, count, index) in steps {
                 (0..count).for_each(|_| model.allocate(classes[which]));

@@ -1,9 +1,10 @@
 //! Virtual addresses of thread stacks.
 //!
-//! Stacks lie in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the
+//! Stacks are in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the
 //! guard page below the stack. The slots are in one region, which is divided into chunks of equal size. Each
-//! chunk has slots of one size, or is a part of a larger slot; a table says which, so the slot of an address
-//! is found without a lock. A chunk whose slots are all free can get slots of another size.
+//! chunk has slots of one size, or is a part of a larger slot. A table has the size for each chunk, so the
+//! slot of an address is found without a lock, for instance by the page fault handler. If all slots of a
+//! chunk are free, the chunk can get slots of another size.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -55,7 +56,7 @@ pub fn size_for(bytes: u64) -> Option<usize> {
     (exponent <= MAX_SHIFT).then_some((exponent - MIN_SHIFT) as usize)
 }
 
-/// Whether `size` is [`size_for`] a stack of `bytes` bytes.
+/// Returns true if `size` is [`size_for`] a stack of `bytes` bytes.
 #[must_use]
 pub const fn is_size_for(size: usize, bytes: u64) -> bool {
     bytes <= stack_size(size) && (size == 0 || bytes > stack_size(size - 1))
@@ -72,18 +73,19 @@ const fn slot_size(size: usize) -> u64 {
     1 << (MIN_SHIFT as usize + size)
 }
 
-/// What a chunk is used for.
+/// Use of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chunk {
     /// Index of the size of its slots.
     size: usize,
-    /// Number of its slots that exist: those at its start.
+    /// Number of its slots that exist. They are at its start.
     slots: u32,
 }
 
 impl Chunk {
-    /// Bits of an entry for the size; the others are for the number of slots. An entry of an unused chunk is
-    /// 0, and others are not: a chunk in use has a slot.
+    /// Number of bits of an entry for the size. The others are for the number of slots. The entry of an
+    /// unused chunk is
+    /// 0. No other entry is 0, since a chunk in use has a slot.
     const SIZE_BITS: u32 = 8;
 
     const fn from_entry(entry: u32) -> Self {
@@ -120,7 +122,7 @@ impl Default for SlotTable {
 }
 
 impl SlotTable {
-    /// Alignment of a region in bytes, so that the page tables of a slot are shared with as few others as
+    /// Alignment of a region in bytes. Slots then share their page tables with as few other addresses as
     /// possible.
     pub const ALIGN: u64 = 2 << 20;
 
@@ -136,7 +138,7 @@ impl SlotTable {
         }
     }
 
-    /// Sets the region, of which no slot exists. The start is a multiple of [`Self::ALIGN`].
+    /// Sets the region. It has no slots yet. The start is a multiple of [`Self::ALIGN`].
     pub fn init(&self, start: u64, size: u64) {
         let shift = size.div_ceil(MAX_CHUNKS as u64).next_power_of_two().trailing_zeros().max(MIN_SHIFT);
         self.chunk_shift.store(shift, Relaxed);
@@ -155,7 +157,7 @@ impl SlotTable {
         let entry = self.entries.get(usize::try_from(offset >> shift).ok()?)?.load(Relaxed);
         let chunk = Chunk::from_entry(entry);
         let slot_shift = MIN_SHIFT as usize + chunk.size;
-        // 0 for a slot that is larger than a chunk.
+        // 0 if the slot is larger than a chunk.
         let index = (offset & ((1 << shift) - 1)) >> slot_shift;
         let slot = StackSlot { size: chunk.size, offset: offset >> slot_shift << slot_shift };
         (index < u64::from(chunk.slots)).then(|| slot.bounds(start))
@@ -167,7 +169,7 @@ impl SlotTable {
         slot.bounds(self.start.load(Relaxed))
     }
 
-    /// Makes a slot that did not exist; `None` if there are no addresses for it.
+    /// Makes a new slot; `None` if there are no addresses for it.
     pub fn create(&self, size: usize) -> Option<StackSlot> {
         let shift = self.chunk_shift.load(Relaxed);
         let slots = (1_u64 << shift) / slot_size(size);
@@ -185,7 +187,7 @@ impl SlotTable {
         Some(StackSlot { size, offset })
     }
 
-    /// Makes a slot of whole chunks.
+    /// Makes a slot that consists of whole chunks.
     fn create_large(&self, size: usize, chunks: usize) -> Option<StackSlot> {
         let first = self.find_unused(chunks)?;
         for entry in &self.entries[first..first + chunks] {
@@ -194,7 +196,7 @@ impl SlotTable {
         Some(StackSlot { size, offset: (first as u64) << self.chunk_shift.load(Relaxed) })
     }
 
-    /// Index of the first of `count` unused chunks, aligned to their number.
+    /// Index of the first of `count` unused chunks. It is a multiple of `count`.
     fn find_unused(&self, count: usize) -> Option<usize> {
         let entries = self.entries.get(..self.chunks.load(Relaxed) as usize)?;
         let is_unused = |group: &[AtomicU32]| group.iter().all(|entry| entry.load(Relaxed) == 0);
@@ -205,8 +207,8 @@ impl SlotTable {
         self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
     }
 
-    /// The chunk from which the last slot of a size was taken, and its number, if it still has slots of this
-    /// size.
+    /// The chunk from which the last slot of a size was taken, and its number, if the chunk still has slots
+    /// of this size.
     fn last_chunk(&self, size: usize) -> Option<(usize, Chunk)> {
         let last = self.last[size].load(Relaxed) as usize;
         let chunk = self.chunk(last).filter(|chunk| chunk.size == size && chunk.slots != 0)?;

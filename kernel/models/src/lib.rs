@@ -1,4 +1,4 @@
-//! What the models of several crates share.
+//! Helpers that the models of several crates share.
 #![cfg(loom)]
 
 use std::mem;

@@ -9,11 +9,11 @@ const WRITABLE: u64 = 1 << 1;
 /// PWT and PCD, which together select entry 3 of the PAT: uncacheable (UC) with the PAT's value at
 /// reset (SDM volume 3, "Memory Cache Control").
 const UNCACHEABLE: u64 = 1 << 3 | 1 << 4;
-/// PS: the entry maps a page, where it could also reference a table. In a page-table entry (level 0) the bit
-/// is PAT, and clear.
+/// PS: the entry maps a page. Without it, the entry references a table. In a page-table entry (level 0), the
+/// bit is PAT, and is clear.
 const PAGE_SIZE_BIT: u64 = 1 << 7;
-/// Ignored by the processor. Set in entries of pages without access, so that such a page at physical address
-/// 0 does not look like an empty entry.
+/// Ignored by the processor. It is set in entries of pages without access, so that such a page at physical
+/// address 0 does not look like an empty entry.
 const NO_ACCESS: u64 = 1 << 9;
 /// XD: instruction fetches are not allowed.
 const EXECUTE_DISABLE: u64 = 1 << 63;

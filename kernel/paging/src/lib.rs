@@ -2,7 +2,7 @@
 //!
 //! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them
 //! changes, and frees tables that become empty. The caller implements access to the memory of the tables
-//! ([`TableMemory`]) and flushes TLBs, those of other CPUs by a [`Shootdown`]:
+//! ([`TableMemory`]). It also flushes TLBs; a [`Shootdown`] flushes those of other CPUs:
 //!
 //! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present
 //!   (SDM volume 3, 4.10.2.3).
@@ -63,7 +63,7 @@ pub trait TableMemory {
     /// Allocates a zeroed page for a table; returns its physical address.
     fn allocate(&mut self) -> Option<u64>;
 
-    /// Frees a table. Within one call of this crate nothing is allocated after the first table was freed.
+    /// Frees a table. After this, the same call of this crate allocates no table.
     fn free(&mut self, table: u64);
 }
 
@@ -130,7 +130,7 @@ pub struct Translation {
     pub page_size: u64,
 }
 
-/// Why a change of page tables failed.
+/// Reason why a change of page tables failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PagingError {
     /// There is no memory for a table.

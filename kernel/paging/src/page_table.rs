@@ -1,4 +1,10 @@
 //! Mapping, unmapping, protecting and translating ranges of addresses.
+//!
+//! A [`PageTable`] is a tree of paging structures in memory that the caller provides ([`TableMemory`]). A
+//! failed change leaves all translations as they were. For this, unmapping and protecting first check the
+//! range and split the large pages at its ends, which may need memory for tables; after that, they cannot
+//! fail. A mapping that runs out of memory is undone. This module never flushes TLBs: see the documentation
+//! of the crate for the flushes that the caller must do.
 
 use hermit_interface::address::PAGE_SIZE;
 
@@ -55,8 +61,8 @@ impl PageTable {
     ///
     /// # Errors
     ///
-    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error that says why a range is
-    /// invalid; then nothing is mapped and no table has been added.
+    /// [`PagingError::AlreadyMapped`], [`PagingError::OutOfMemory`], or an error of an invalid range. Then
+    /// nothing is mapped and no table has been added.
     pub fn map(
         &mut self,
         tables: &mut impl TableMemory,
@@ -89,15 +95,15 @@ impl PageTable {
         result
     }
 
-    /// Unmaps the pages of the `size` bytes at `address`, some of which may not be mapped, and calls `found`
-    /// with each page.
+    /// Unmaps the pages of the `size` bytes at `address`, and calls `found` with each of them. Some addresses
+    /// may not be mapped.
     ///
     /// A large page that is only partly in the range is split first. Tables that become empty are freed.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`] if a page cannot be split, or an error that says why the range is
-    /// invalid; then all translations are unchanged, though perhaps with smaller pages.
+    /// [`PagingError::OutOfMemory`] if a page cannot be split, or an error of an invalid range. Then all
+    /// translations are unchanged, though perhaps with smaller pages.
     pub fn unmap(
         &mut self,
         tables: &mut impl TableMemory,
@@ -108,9 +114,9 @@ impl PageTable {
         self.clear_range(tables, address, size, EmptyTables::Freed, found)
     }
 
-    /// Unmaps as [`Self::unmap`] does, but tables that the range covers only partly stay, even if they become
-    /// empty: they need no new memory when addresses beside the range are mapped again, and no CPU need flush
-    /// what it has cached of them.
+    /// Unmaps as [`Self::unmap`], but keeps tables that the range covers only partly, even if they become
+    /// empty. So mapping addresses beside the range needs no memory for tables, and other CPUs need not flush
+    /// cached references to these tables.
     ///
     /// # Errors
     ///
@@ -139,12 +145,12 @@ impl PageTable {
         Ok(())
     }
 
-    /// Sets the access of the `size` bytes at `address`. Their memory type stays.
+    /// Sets the access of the `size` bytes at `address`. Their memory type does not change.
     ///
     /// # Errors
     ///
     /// [`PagingError::NotMapped`] if a part is not mapped, [`PagingError::OutOfMemory`] if a large page
-    /// cannot be split, or an error that says why the range is invalid; then no access has changed.
+    /// cannot be split, or an error of an invalid range. Then no access has changed.
     pub fn protect(
         &mut self,
         tables: &mut impl TableMemory,
@@ -161,7 +167,7 @@ impl PageTable {
         Ok(())
     }
 
-    /// Translates an address; also one of a page without access.
+    /// Translates an address. The page may be one without access.
     pub fn translate(&self, tables: &impl TableMemory, address: u64) -> Option<Translation> {
         let found = self.find(tables, translated_bits(address)?);
         let page_size = entry_size(found.level);
@@ -186,7 +192,7 @@ impl PageTable {
         PagingStructure { address: self.root, level: TOP }
     }
 
-    /// Walks the tree to the entry for an address that references no table.
+    /// Walks the tree to the entry of an address that does not reference a table.
     fn find(&self, tables: &impl TableMemory, bits: u64) -> Found {
         let mut table = self.top();
         loop {
@@ -199,22 +205,21 @@ impl PageTable {
         }
     }
 
-    /// Whether all of the `size` bytes at `address` are mapped, with or without access.
+    /// Returns true if all of the `size` bytes at `address` are mapped, with or without access.
     ///
     /// # Errors
     ///
-    /// An error that says why the range is invalid.
+    /// An error of an invalid range.
     pub fn is_mapped(&self, tables: &impl TableMemory, address: u64, size: u64) -> Result<bool, PagingError> {
         Ok(walk::is_mapped(tables, self.top(), TranslatedRange::new(address, size)?))
     }
 
-    /// Splits the large pages that are only partly in the `size` bytes at `address`. Then [`Self::unmap`] and
-    /// [`Self::protect`] of the range allocate no tables.
+    /// Splits the large pages that are only partly in the `size` bytes at `address`. Afterwards,
+    /// [`Self::unmap`] and [`Self::protect`] of the range need no memory for tables.
     ///
     /// # Errors
     ///
-    /// [`PagingError::OutOfMemory`], or an error that says why the range is invalid. Translations do not
-    /// change in any case.
+    /// [`PagingError::OutOfMemory`], or an error of an invalid range. Translations do not change in any case.
     pub fn split_boundaries(
         &self,
         tables: &mut impl TableMemory,
@@ -228,7 +233,7 @@ impl PageTable {
 
     fn split_at(&self, tables: &mut impl TableMemory, bits: u64) -> Result<(), PagingError> {
         let mut table = self.top();
-        // No page of this level or below straddles the start of an entry.
+        // Once the start is a multiple of the entry size, no page of this level or below straddles it.
         while !bits.is_multiple_of(entry_size(table.level)) {
             let entry_address = table.entry_address(bits);
             let entry = Entry(tables.read(entry_address));
@@ -242,7 +247,7 @@ impl PageTable {
     }
 }
 
-/// An entry that references no table, as found by a walk.
+/// An entry that does not reference a table, as found by a walk.
 #[derive(Debug)]
 struct Found {
     entry_address: u64,

@@ -1,12 +1,16 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
-//! The protocol only; the caller implements the flush of a CPU's own TLB and the inter-processor interrupt
-//! (IPI). Changes of the page tables that need flushes are numbered: generations. Each CPU knows up to which
-//! generation it has flushed, and flushes in the handler of the IPI or while it waits for something. Any
+//! A processor caches translations in its TLB, and no other processor can flush it. So after a page was
+//! unmapped or restricted, every CPU must flush its own TLB before the memory is used for something else.
+//! This module has only the protocol. The caller implements the flush of a CPU's own TLB and the
+//! inter-processor interrupt (IPI).
+//!
+//! Changes of the page tables that need a flush get numbers, the generations. Each CPU records up to which
+//! generation it has flushed. It flushes in the handler of the IPI, or while it waits for something. Any
 //! number of CPUs may request flushes at the same time: one flush of a CPU serves all generations before it.
 //!
-//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses them
-//! again.
+//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses
+//! pages again.
 //!
 //! ```
 //! use hermit_paging::{FlushScope, Shootdown};
@@ -37,19 +41,19 @@ use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
 /// Maximum number of CPUs; the models have two.
 const MAX_CPUS: usize = if cfg!(loom) { 2 } else { hermit_interface::MAX_CPUS };
 
-/// What a change of the page tables has removed, and so what CPUs must have flushed before it is used again.
+/// Kind of the objects that a change of the page tables has removed. It decides which CPUs must flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushScope {
-    /// Pages, or access to them. Idle CPUs need not flush yet: they use no such pages before
-    /// [`Shootdown::leave_idle`].
+    /// Pages, or access to them. Idle CPUs may flush later, in [`Shootdown::leave_idle`]: until then they use
+    /// no such pages.
     Pages,
-    /// Page tables, too. A CPU that is idle may still walk them speculatively, and set bits in them: it must
-    /// flush, too.
+    /// Page tables, too. An idle CPU may still walk them speculatively and set bits in their entries, so it
+    /// must flush as well.
     Tables,
 }
 
-/// The CPUs that use the same page tables, and which of their changes each has flushed. CPU numbers are below
-/// 64.
+/// The CPUs that use the same page tables, and the generation up to which each of them has flushed. CPU
+/// numbers are below 64.
 #[derive(Debug)]
 pub struct Shootdown {
     /// CPUs that take part, one bit each.
@@ -59,13 +63,13 @@ pub struct Shootdown {
     cpus: [CpuState; MAX_CPUS],
 }
 
-/// State of one CPU, which it alone changes; in a cache line of its own.
+/// State of one CPU, which only this CPU changes. It has a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct CpuState {
     /// Generation up to which the CPU has flushed.
     flushed: AtomicU64,
-    /// Whether the CPU is idle, and flushes before it is no longer.
+    /// True if the CPU is idle. It flushes before it clears this.
     is_idle: AtomicBool,
 }
 
@@ -84,9 +88,10 @@ impl CpuState {
         Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
     }
 
-    /// Whether the CPU uses nothing that changes up to a generation have removed.
+    /// Returns true if the CPU no longer uses anything that the changes up to a generation have removed.
     fn is_done(&self, generation: u64, scope: FlushScope) -> bool {
-        // Acquire: what the CPU did with its TLB before has happened before memory is used again.
+        // Acquire: pairs with the Release of `flushed` and `is_idle`, so all earlier uses of the TLB happen
+        // before the memory is used again.
         self.flushed.load(Acquire) >= generation || scope == FlushScope::Pages && self.is_idle.load(Acquire)
     }
 }
@@ -98,8 +103,8 @@ impl Default for Shootdown {
 }
 
 impl Shootdown {
-    /// Page tables that no CPU uses so far: all zero, so that a static variable takes no room in the image's
-    /// file.
+    /// Page tables that no CPU uses so far. The value is all zero, so that a static variable takes no room in
+    /// the image's file.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -119,25 +124,25 @@ impl Shootdown {
         &self.cpus[cpu as usize % MAX_CPUS]
     }
 
-    /// Includes a CPU, which calls this, in flushes from now on. `flush` flushes its TLB: earlier requests
-    /// were not sent to it.
+    /// Includes the calling CPU in flushes from now on. `flush` flushes its TLB, since earlier requests were
+    /// not sent to it.
     pub fn join(&self, cpu: u32, flush: impl FnOnce()) {
         self.active.fetch_or(bit(cpu), AcqRel);
-        // Either a CPU that makes a change sees the bit, or the flush is after the change (`flush_all`).
+        // Either a CPU that makes a change sees the bit, or this flush comes after the change (see
+        // `flush_all`).
         fence(SeqCst);
         let generation = self.generation.load(Acquire);
         flush();
         self.state(cpu).flushed.fetch_max(generation, Release);
     }
 
-    /// Whether CPUs other than this one take part.
+    /// Returns true if CPUs other than this one take part.
     #[must_use]
     pub fn has_others(&self, cpu: u32) -> bool {
         self.active.load(Acquire) & !bit(cpu) != 0
     }
 
-    /// Calls `flush`, which flushes the TLB of the CPU that calls this, if there are changes that it has not
-    /// flushed.
+    /// Calls `flush` if there are changes that the calling CPU has not flushed. `flush` flushes its TLB.
     #[inline]
     pub fn flush_if_behind(&self, cpu: u32, flush: impl FnOnce()) {
         let state = self.state(cpu);
@@ -149,15 +154,14 @@ impl Shootdown {
         }
     }
 
-    /// Marks the CPU that calls this as idle: until [`Self::leave_idle`] it uses nothing that may be
-    /// unmapped.
+    /// Marks the calling CPU as idle. Until [`Self::leave_idle`], it uses nothing that may be unmapped.
     pub fn enter_idle(&self, cpu: u32) {
-        // Release: what the CPU did with its TLB before has happened before memory is used again.
+        // Release: all earlier uses of the TLB happen before the memory is used again.
         self.state(cpu).is_idle.store(true, Release);
     }
 
-    /// Ends [`Self::enter_idle`], if it was called: `flush` flushes the CPU's TLB if there were changes
-    /// meanwhile.
+    /// Ends [`Self::enter_idle`], if it was called. Calls `flush`, which flushes the CPU's TLB, if there were
+    /// changes meanwhile.
     #[inline]
     pub fn leave_idle(&self, cpu: u32, flush: impl FnOnce()) {
         let state = self.state(cpu);
@@ -165,16 +169,18 @@ impl Shootdown {
             return;
         }
         state.is_idle.store(false, Relaxed);
-        // Either the change is seen here, or the CPU that makes it sees that this one is not idle
-        // (`flush_all`).
+        // Either this CPU sees the change here, or the CPU that makes the change sees that this one is not
+        // idle (see `flush_all`).
         fence(SeqCst);
         self.flush_if_behind(cpu, flush);
     }
 
-    /// Flushes the TLBs of all CPUs after a change of the page tables: `flush` that of the CPU that calls
-    /// this, and orders the change before later loads; `send_ipi` interrupts the CPUs in a mask so that they
-    /// call [`Self::flush_if_behind`]. Returns when all have flushed, and calls `wait` until then, which must
-    /// answer the requests of other CPUs if the IPI cannot.
+    /// Flushes the TLBs of all CPUs after a change of the page tables. Returns when all have flushed.
+    ///
+    /// `flush` flushes the TLB of the calling CPU, and orders the change before later loads. `send_ipi`
+    /// interrupts the CPUs in a mask so that they call [`Self::flush_if_behind`]. `wait` is called repeatedly
+    /// until all have flushed. If the calling CPU may not take the IPI, `wait` must answer requests of other
+    /// CPUs.
     pub fn flush_all(
         &self,
         cpu: u32,
@@ -183,19 +189,20 @@ impl Shootdown {
         send_ipi: impl FnOnce(u64),
         mut wait: impl FnMut(),
     ) {
+        // Read before the flush, to know whether another CPU has made a change meanwhile.
         let before = self.generation.load(Acquire);
         flush();
-        // After the change, since `flush` orders: a CPU that joins later flushes later.
+        // Read after the change, as `flush` orders: a CPU that joins later flushes after the change.
         let others = self.active.load(Acquire) & !bit(cpu);
         if others == 0 {
             return;
         }
         let generation = self.generation.fetch_add(1, AcqRel) + 1;
         if generation == before + 1 {
-            // All changes up to this one were made before this CPU flushed.
+            // All changes up to this generation were made before this CPU flushed.
             self.state(cpu).flushed.fetch_max(generation, Release);
         }
-        // A CPU that leaves idle sees the generation, or is seen as not idle here.
+        // A CPU that leaves idle either sees the generation, or is seen here as not idle.
         fence(SeqCst);
         let is_behind =
             |other: &u32| others & bit(*other) != 0 && !self.state(*other).is_done(generation, scope);

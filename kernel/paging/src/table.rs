@@ -65,7 +65,7 @@ pub(crate) struct EntryPart {
     pub(crate) entry_address: u64,
     /// The part of the range.
     pub(crate) span: TranslatedRange,
-    /// Whether the part is all that the entry covers.
+    /// True if the part is the whole range that the entry covers.
     pub(crate) is_whole: bool,
 }
 
@@ -75,7 +75,7 @@ impl PagingStructure {
         self.address + bits / entry_size(self.level) % ENTRIES * 8
     }
 
-    /// Splits a range, which this table must cover, by entries.
+    /// Splits a range by the entries of this table, which must cover it.
     pub(crate) fn parts(self, span: TranslatedRange) -> impl Iterator<Item = EntryPart> {
         let size = entry_size(self.level);
         let mut next = span.start;
@@ -104,7 +104,7 @@ impl PagingStructure {
         (0..ENTRIES).all(|index| tables.read(self.address + index * 8) == 0)
     }
 
-    /// Splits the page that an entry maps: replaces it by a table of smaller pages, which is returned.
+    /// Splits the page that an entry maps: replaces it by a table of smaller pages, and returns the table.
     pub(crate) fn split(
         self,
         tables: &mut impl TableMemory,

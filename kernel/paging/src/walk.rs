@@ -12,7 +12,7 @@ pub(crate) struct MapRequest {
     attributes: PageAttributes,
     /// Highest level of tables whose entries may map pages.
     max_page_level: u32,
-    /// End of what has been mapped so far.
+    /// End of the part that is already mapped.
     pub(crate) done: u64,
 }
 
@@ -50,7 +50,7 @@ impl MapRequest {
         Ok(())
     }
 
-    /// The entry that maps all that the table entry covers to one page, if size and alignment allow that.
+    /// The entry that maps a part as one page, if size and alignment permit that.
     fn page(&self, level: u32, part: EntryPart) -> Option<Entry> {
         let physical = self.physical + (part.span.start - self.start);
         let is_page =
@@ -58,7 +58,7 @@ impl MapRequest {
         is_page.then(|| Entry::of_page(physical, level, self.attributes))
     }
 
-    /// Maps a part whose table is missing: allocates the table.
+    /// Maps a part that has no table yet: allocates the table.
     fn map_in_new_table(
         &mut self,
         tables: &mut impl TableMemory,
@@ -69,7 +69,7 @@ impl MapRequest {
         tables.write(part.entry_address, Entry::of_table(address).0);
         let table = PagingStructure { address, level };
         let result = self.map(tables, table, part.span);
-        // A table that is not empty is freed when `clear` undoes the mapping.
+        // If the table is not empty, `clear` frees it when it undoes the mapping.
         if result.is_err() && table.is_empty(tables) {
             tables.write(part.entry_address, Entry::EMPTY.0);
             tables.free(address);
@@ -78,14 +78,14 @@ impl MapRequest {
     }
 }
 
-/// What happens to tables that become empty and that a range covers only partly. Others are freed.
+/// Treatment of tables that become empty and that a range covers only partly. Others are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EmptyTables {
     Freed,
     Kept,
 }
 
-/// Clears the entries of a range that splits no page, and frees tables.
+/// Clears the entries of a range, and frees tables. No page is only partly in the range.
 pub(crate) fn clear(
     tables: &mut impl TableMemory,
     table: PagingStructure,
@@ -132,7 +132,7 @@ pub(crate) fn for_each_page(
     }
 }
 
-/// Whether all of a range is mapped.
+/// Returns true if all of a range is mapped.
 pub(crate) fn is_mapped(tables: &impl TableMemory, table: PagingStructure, span: TranslatedRange) -> bool {
     table.parts(span).all(|part| {
         let entry = Entry(tables.read(part.entry_address));
@@ -143,7 +143,7 @@ pub(crate) fn is_mapped(tables: &impl TableMemory, table: PagingStructure, span:
     })
 }
 
-/// Sets the access of a range that is mapped and splits no page.
+/// Sets the access of a mapped range. No page is only partly in the range.
 pub(crate) fn set_access(
     tables: &mut impl TableMemory,
     table: PagingStructure,

@@ -1,4 +1,9 @@
-//! Which servers are asked, and how: `/etc/resolv.conf`, and what the machine has been told.
+//! Configuration of lookups: the servers to ask, and how. It comes from `/etc/resolv.conf` and from the
+//! network's own configuration (DHCP, command line).
+//!
+//! The format and the defaults are glibc's, since programs and images assume them: `nameserver`, `search`,
+//! and the options `ndots`, `timeout`, `attempts` and `rotate`. Unknown lines are ignored. All lists have
+//! fixed limits, because the text comes from outside.
 
 use alloc::vec::Vec;
 
@@ -29,7 +34,7 @@ pub struct Configuration {
     pub timeout: u64,
     /// Number of timeouts after which a lookup is given up.
     pub attempts: u32,
-    /// Whether the server that is asked first changes (`options rotate`).
+    /// True if each lookup begins with another server (`options rotate`).
     pub rotates: bool,
     /// Index of the server that is asked first.
     pub first: usize,

@@ -106,7 +106,7 @@ impl Exchange {
         self.questions.iter().flatten().map(Pending::deadline).min().unwrap_or(u64::MAX)
     }
 
-    /// Receives, and sends what is due. Ready once all questions are done.
+    /// Receives answers, and sends due queries. Ready when all questions are done.
     pub(crate) fn poll(
         &mut self,
         configuration: &Configuration,

@@ -86,7 +86,7 @@ pub enum Families {
 }
 
 impl Families {
-    /// Whether an address is of one of the families.
+    /// Returns true if an address is of one of the families.
     #[must_use]
     pub const fn contains(self, address: &IpAddr) -> bool {
         match self {

@@ -1,6 +1,12 @@
 //! Queries, and the responses of servers (RFC 1035 §4), with EDNS0 (RFC 6891).
 //!
-//! smoltcp has this format too, but it would have to be compiled for the kernel's target for it alone, and
+//! A query has one question: a name, and the record type A or AAAA. Responses come from outside and are not
+//! trusted. A message that does not answer the query, because its identifier or question differs, is ignored.
+//! The addresses of a response are at the end of a chain of aliases, whose length is limited. A response
+//! without addresses tells the caller what to do next ([`Response`]): ask again over TCP, ask without EDNS0,
+//! ask another server, or report that the name does not exist.
+//!
+//! smoltcp has this format, too, but it would have to be compiled for the kernel's target for it alone, and
 //! knows neither EDNS0 nor aliases.
 
 use alloc::vec::Vec;
@@ -237,7 +243,7 @@ fn addresses(message: Message<'_>, flags: u16, records: usize, question: &Questi
 
 /// Search for the addresses of a name among records.
 struct Search {
-    /// The name, or what its aliases stand for as far as they are known.
+    /// The name, or the target of its aliases as far as they are known.
     name: Name,
     aliases: usize,
     found: Vec<IpAddr>,

@@ -17,8 +17,8 @@ pub fn parse(text: &[u8]) -> Option<Address> {
     Some(Address { ip: ip.into(), scope })
 }
 
-/// An IPv4 address in one to four parts, of which the last fills the bytes that are left. Each is decimal,
-/// octal after `0`, or hexadecimal after `0x` (POSIX, `inet_addr`).
+/// Parses an IPv4 address in one to four parts. The last part fills the remaining bytes. Each part is
+/// decimal, octal after `0`, or hexadecimal after `0x` (POSIX, `inet_addr`).
 fn v4(text: &[u8]) -> Option<Ipv4Addr> {
     let mut parts = text.split(|&byte| byte == b'.');
     let mut last = part(parts.next()?)?;

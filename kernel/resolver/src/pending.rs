@@ -46,8 +46,8 @@ enum State {
     Done(Result<Vec<IpAddr>, Failure>),
 }
 
-/// The bit of a server, of which there are at most
-/// [`MAX_NAMESERVERS`](hermit_interface::net::MAX_NAMESERVERS).
+/// Returns the bit of a server. There are at most [`MAX_NAMESERVERS`](hermit_interface::net::MAX_NAMESERVERS)
+/// servers.
 fn bit(server: usize) -> u32 {
     u32::try_from(server).ok().and_then(|server| 1_u32.checked_shl(server)).unwrap_or(0)
 }
@@ -131,7 +131,7 @@ impl Pending {
         }
     }
 
-    /// Sends what is due. `stream` is the number of the connection that the question may use.
+    /// Sends due queries. `stream` is the number of the connection that the question may use.
     pub(crate) fn poll(
         &mut self,
         stream: usize,

@@ -15,7 +15,7 @@ pub struct Resolution<'a> {
     families: Families,
     /// Domains that complete the name; empty for a name that ends with a dot.
     domains: &'a [Name],
-    /// Whether the name is complete by itself before it is completed by a domain, else after that.
+    /// True if the name is asked for as it is before domains are appended to it, false if after that.
     is_complete_first: bool,
     /// Number of complete names that have been asked for.
     tried: usize,
@@ -81,8 +81,8 @@ impl<'a> Resolution<'a> {
         self.exchange.as_ref().map_or(0, Exchange::deadline)
     }
 
-    /// Receives, and sends what is due at this time in nanoseconds. Ready with at least one address, or the
-    /// reason why there is none; must not be polled again then.
+    /// Receives answers, and sends due queries; `now` is the time in nanoseconds. Ready with at least one
+    /// address, or with the reason why there is none. Must not be polled after that.
     ///
     /// # Errors
     ///

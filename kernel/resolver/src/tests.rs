@@ -1,4 +1,8 @@
 //! Lookups with scripted servers.
+//!
+//! A test gives each server a function from a query to the datagrams of the server, and runs a lookup to its
+//! end. The clock is simulated: it moves to the next event, so timeouts take no time. The log of queries
+//! shows which server was asked, when, and how.
 
 mod network;
 

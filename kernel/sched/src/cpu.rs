@@ -1,4 +1,15 @@
-//! The run queue of a CPU: the thread that it runs, what runs next, and what other CPUs may steal.
+//! The run queue of a CPU, and the operations that only this CPU does: picking the next thread, preemption,
+//! time slices.
+//!
+//! The policy `P` decides which thread runs next, and the lock `L` protects it, since other CPUs enqueue
+//! threads and steal some. The facts that hot paths need, such as the number of ready threads and the
+//! `flags`, are atomics beside the lock: they are written with the lock held and read without it. So a CPU
+//! with an empty run queue switches to its idle thread without taking the lock.
+//!
+//! A time slice is started only when a thread waits for the CPU, so a thread that runs alone is never
+//! interrupted. The fair policy accounts for run time only while threads compute. Until then, a short slice
+//! is a *probe*: it finds out if the current thread runs for long. A *trial* is a short slice, too. It finds
+//! out if a thread that was placed on the CPU of its waker has to wait there (module `trial`).
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,7 +35,7 @@ pub struct Cpu<T: 'static, P, L> {
     current: AtomicCell<&'static T>,
     /// Bits of [`flags`], changed only under the lock.
     flags: AtomicU8,
-    /// Whether the CPU runs its idle thread, or is about to. Cleared only under the lock.
+    /// True if the CPU runs its idle thread, or is about to. Cleared only under the lock.
     runs_idle: AtomicBool,
     run_time: RunTime<T>,
     slices: Slices,
@@ -196,9 +207,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.flags.store(if value { others | flag } else { others }, Relaxed);
     }
 
-    /// Yields: requeues `current`, which must not be the idle thread, behind the threads of its rank. Returns
-    /// the thread to switch to, or `None` if `current` keeps the CPU: also if no thread is ready, which
-    /// [`Self::ready_count`] tells without the lock.
+    /// Yields: requeues `current`, which must not be the idle thread, after the threads of its rank. Returns
+    /// the thread to switch to, or `None` if `current` keeps the CPU. It does so if no thread is ready, too;
+    /// the caller can find that out without the lock by [`Self::ready_count`].
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
@@ -245,8 +256,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// Turns the slice that begins into a probe, with the lock held, if run time is not accounted and the
-    /// last one was none.
+    /// Makes the slice that begins a probe, if run time is not accounted for and the last slice was not a
+    /// probe. Called with the lock held. Returns true if it is a probe.
     fn begins_probe(&self, policy: &P, was_probe: bool) -> bool {
         let is_wanted = P::LONG_RUN.is_some() && !policy.is_accounting() && self.ready_count() > 0;
         let begins = is_wanted && !was_probe;
@@ -309,7 +320,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.set_current(idle)
     }
 
-    /// Whether a time slice must be started: a thread is ready, and no slice runs.
+    /// Returns true if a time slice must be started: a thread is ready, and no slice runs.
     #[inline]
     pub fn needs_slice(&self) -> bool {
         P::SLICE.is_some() && self.ready_count() > 0 && !self.has_flag(flags::HAS_SLICE)
@@ -347,18 +358,19 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         true
     }
 
-    /// Whether a thread can be placed beside the current one: no other is ready, and a trial follows or runs.
+    /// Returns true if a thread can be placed beside the current one: no other is ready, and a trial runs or
+    /// can begin.
     pub(crate) fn is_free_beside(&self) -> bool {
         self.ready_count() == 0 && (!self.has_flag(flags::HAS_SLICE) || self.trial.runs())
     }
 
-    /// Whether the only ready thread is one that was placed beside its waker, and that still runs.
+    /// Returns true if the only ready thread was placed beside its waker, and the waker still runs.
     pub(crate) fn has_only_beside(&self) -> bool {
         let beside = if self.ready_count() == 1 { self.trial.beside(self.current()) } else { None };
         beside.is_some_and(|beside| self.run_queue.with(|policy| self.has_only(policy, beside)))
     }
 
-    /// Whether `beside` is the only ready thread.
+    /// Returns true if `beside` is the only ready thread.
     fn has_only(&self, policy: &P, beside: &'static T) -> bool {
         self.ready_count() == 1 && policy.iter().any(|(_, thread)| same(beside, thread))
     }
@@ -458,7 +470,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         loaded.fetch_or(bit(self.number), Relaxed);
     }
 
-    /// Whether this CPU is in the set of CPUs from which others steal.
+    /// Returns true if this CPU is in the set of CPUs from which others steal.
     pub(crate) fn is_listed(&self) -> bool {
         self.has_flag(flags::LISTED)
     }
@@ -529,8 +541,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(thread)
     }
 
-    /// Whether the run queue has a thread that another CPU can run, at once or when this CPU has switched
-    /// away from it.
+    /// Returns true if the run queue has a thread that another CPU can run, at once or when this CPU has
+    /// switched away from it.
     pub(crate) fn has_stealable(&self, loaded: &CpuMask) -> bool {
         self.run_queue.with(|policy| self.find_unpinned(policy, loaded, |_| true).is_some())
     }

@@ -1,7 +1,16 @@
 //! All CPUs: placement of woken threads, work stealing, idle CPUs.
 //!
+//! Each CPU has a run queue of its own, so the common path of a wake-up touches one lock. Balance comes from
+//! two mechanisms. When a thread becomes ready, it is *placed*: on an idle CPU if there is one and the thread
+//! may migrate, else on its own CPU or one with fewer ready threads. A CPU that runs out of threads *steals*
+//! one from another. Two bit masks, with one bit for each CPU, make both fast: the CPUs that are idle and not
+//! yet claimed by a waker, and the CPUs that have threads for others.
+//!
+//! A thread that has just blocked or been preempted still uses its stack until its CPU has switched away from
+//! it. Such a thread cannot migrate yet.
+//!
 //! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again.
-//! The caller sends it a reschedule IPI, or acts at once if it is the CPU that runs.
+//! The caller sends it a reschedule IPI, or acts at once if that is the current CPU.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -33,7 +42,7 @@ pub struct Cpus<T: 'static, P: 'static, L: 'static> {
     loaded: CpuMask,
 }
 
-/// Which CPU must look at its run queue because a thread has become ready.
+/// CPU that must look at its run queue because a thread has become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reschedule {
     /// No CPU.
@@ -85,7 +94,7 @@ impl<T, P, L> Cpus<T, P, L> {
         self.slots.get(number as usize)?.load()
     }
 
-    /// Whether a CPU is idle and unclaimed.
+    /// Returns true if a CPU is idle and unclaimed.
     #[inline]
     pub fn is_idle(&self, number: u32) -> bool {
         self.idle.load(Relaxed) & bit(number) != 0
@@ -229,14 +238,13 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             let must_reschedule = waker.enqueue_beside(thread, &self.loaded, now);
             return Reschedule::cpu_if(waker.number(), must_reschedule);
         }
-        // Behind a waker of higher priority the thread would wait until that blocks.
+        // If the waker has a higher priority, the thread would wait on its CPU until the waker blocks.
         let has_priority = thread.entity().rank() <= current.entity().rank();
         self.place(thread, if has_priority { waker.number() } else { thread.entity().cpu() }, now)
     }
 
-    /// Virtual runtime on the CPU `to` of a thread that was on another one: it is as far before or behind the
-    /// virtual time as there at the time `now`. `None` if it has none, or one of the CPUs does not account
-    /// for run time.
+    /// Converts the virtual runtime of a thread to the CPU `to`: its distance from the virtual time stays the
+    /// same, at the time `now`. `None` if it has none, or one of the CPUs does not account for run time.
     fn runtime_on(&self, to: &Cpu<T, P, L>, thread: &'static T, now: u64) -> Option<u64> {
         let runtime = Some(thread.entity().runtime.load(Relaxed)).filter(|&runtime| runtime != NO_CREDIT)?;
         let from = self.get(thread.entity().cpu())?.virtual_time(now)?;

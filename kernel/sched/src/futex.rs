@@ -385,8 +385,7 @@ mod tests {
         let inverse = (0..6).fold(1_u64, |inverse, _| {
             inverse.wrapping_mul(2_u64.wrapping_sub(hash(4).wrapping_mul(inverse)))
         });
-        // Multiplied by it, these are numbers of futexes, of which those below 2^62 are addresses divided by
-        // 4.
+        // These multiples of it are numbers of futexes. Those below 2^62 are addresses divided by 4.
         let numbers = (0_u64..).map(|last| last.wrapping_mul(inverse)).filter(|number| number >> 62 == 0);
         let addresses: Vec<u64> = numbers.skip(1).map(|number| number << 2).take(COUNT).collect();
         let (table, all) = (table(), threads(COUNT));

@@ -1,4 +1,4 @@
-//! References to threads, of which lists, tables and timer heaps consist.
+//! References to threads: the links of lists, tables and timer heaps.
 
 use crossbeam_utils::atomic::AtomicCell;
 

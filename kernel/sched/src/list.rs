@@ -52,7 +52,7 @@ impl<T, K> List<T, K> {
         Self { first: None, last: None, kind: core::marker::PhantomData }
     }
 
-    /// Whether the list is empty.
+    /// Returns true if the list is empty.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -148,7 +148,7 @@ impl<T: Thread, K: ListKind> List<T, K> {
     }
 }
 
-/// Whether both are the same thread.
+/// Returns true if both are the same thread.
 #[inline]
 pub(crate) fn same<T>(one: &'static T, other: &'static T) -> bool {
     ptr::eq(one, other)

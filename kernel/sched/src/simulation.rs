@@ -81,14 +81,14 @@ impl Progress {
     }
 }
 
-/// A CPU, with its devices and what the kernel stores of it.
+/// A CPU, with its devices and the kernel's state of it.
 struct SimulatedCpu {
     cpu: &'static Cpu<TestThread, Policy, Queue>,
     idle: &'static TestThread,
     /// The thread whose stack the CPU uses.
     runs: &'static TestThread,
     slice_end: Option<u64>,
-    /// When a reschedule IPI arrives.
+    /// Time at which a reschedule IPI arrives.
     ipi_at: Option<u64>,
     /// The thread is to be preempted at the end of the event.
     must_preempt: bool,
@@ -100,7 +100,7 @@ impl SimulatedCpu {
     }
 }
 
-/// What happens next on a CPU.
+/// Next event of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The sleep of the thread of this number ends.
@@ -235,7 +235,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         self.threads[number].entity.cpu() as usize
     }
 
-    /// Does what the scheduler has requested of the CPU `cpu`.
+    /// Acts on the request that the scheduler has made for the CPU `cpu`.
     fn request(&mut self, cpu: usize, request: Reschedule) {
         let Reschedule::Cpu(number) = request else { return };
         let number = number as usize;

@@ -1,4 +1,13 @@
 //! The scheduler's part of a thread: the [`Entity`], with its park token.
+//!
+//! The kernel's thread type contains an [`Entity`] and implements [`Thread`]. All links of the scheduler's
+//! lists, trees and heaps are fields of the entity, so no operation allocates.
+//!
+//! A thread blocks in two steps, as in `std::thread::park`: it registers itself with its waker, and then
+//! parks. A wake-up between the two steps must not be lost. So the entity has a token: [`Entity::unpark`]
+//! sets it if the thread is not parked, and [`Entity::park`] consumes it and returns at once. Kernel code
+//! that sleeps for its own purposes uses the same token; [`Entity::poll_several`] handles the case that such
+//! a sleep consumes a wake-up meant for the program's wait.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::task::Poll;
@@ -42,8 +51,8 @@ pub trait Thread: Sync + Sized + 'static {
     /// The scheduler's part of the thread.
     fn entity(&self) -> &Entity<Self>;
 
-    /// Whether the thread uses its stack: true from the moment when a CPU switches to it until that CPU has
-    /// switched away from it.
+    /// Returns true if the thread uses its stack: from the moment when a CPU switches to it until that CPU
+    /// has switched away from it.
     fn is_running(&self) -> bool;
 }
 
@@ -58,13 +67,14 @@ pub(crate) struct Links<T: 'static> {
 /// The node in a [`TimerHeap`](crate::timers::TimerHeap).
 #[derive(Debug)]
 pub(crate) struct TimerNode<T: 'static> {
-    /// When the timer expires, in nanoseconds of the caller's clock.
+    /// Time at which the timer expires, in nanoseconds of the caller's clock.
     pub(crate) deadline: AtomicU64,
     pub(crate) children: [TimerLink<T>; 2],
     pub(crate) parent: TimerLink<T>,
-    /// One more than the lesser rank of the children, of which an absent one has 0.
+    /// One more than the lower rank of the two children; an absent child has rank 0.
     pub(crate) rank: AtomicU8,
-    /// Whether the node is in a heap. Once it is not, the owner may insert it into another CPU's heap.
+    /// True if the node is in a heap. When it has left the heap, the owner may insert it into another CPU's
+    /// heap.
     pub(crate) queued: AtomicBool,
 }
 
@@ -187,7 +197,7 @@ impl<T> Entity<T> {
         (runtime != NO_CREDIT && self.rank() == NORMAL_RANK).then_some(runtime)
     }
 
-    /// Whether the thread is pinned to its CPU.
+    /// Returns true if the thread is pinned to its CPU.
     #[inline]
     pub fn is_pinned(&self) -> bool {
         self.pinned.load(Relaxed)
@@ -281,14 +291,14 @@ impl<T> Entity<T> {
         polled
     }
 
-    /// Has the next park of the thread, which is the caller, return at once.
+    /// Makes the next park of the thread, which is the caller, return at once.
     #[cold]
     fn set_token(&self) {
         // It is not parked, so it need not be made ready.
         let _: bool = self.unpark();
     }
 
-    /// Whether the thread waits for a futex address.
+    /// Returns true if the thread waits for a futex address.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         self.address.load(Acquire) != 0
@@ -351,7 +361,7 @@ mod tests {
     #[test]
     fn poll_of_several_objects_without_a_sleep_or_with_a_ready_object_sets_no_token() {
         let entity = Entity::<TestThread>::new();
-        // What was counted before does not matter.
+        // Sleeps before the poll do not matter.
         entity.count_sleep();
         assert!(entity.poll_several(|| Poll::<()>::Pending).is_pending());
         let ready = entity.poll_several(|| {

@@ -30,7 +30,7 @@ pub struct ThreadTable<T: 'static, const INDEX_BITS: u32> {
     chunks: [Once<&'static [Link<T>]>; CHUNKS],
 }
 
-/// What changes when a thread is entered. The user of a table has a lock around it.
+/// State that changes when a thread is entered. The user of a table protects it by a lock.
 #[derive(Debug, Default)]
 pub struct TableCursor {
     /// Index of the entry that is used next if it is vacant.

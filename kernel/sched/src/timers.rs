@@ -42,8 +42,8 @@ fn deadline<T: Thread>(thread: &'static T) -> u64 {
     timer(thread).deadline.load(Relaxed)
 }
 
-/// Whether the timer of a thread is in a heap. Only the thread itself inserts and removes its timer; expiry
-/// ([`TimerHeap::pop_due`]) also removes it.
+/// Returns true if the timer of a thread is in a heap. Only the thread itself inserts and removes its timer;
+/// expiry ([`TimerHeap::pop_due`]) also removes it.
 #[inline]
 pub fn is_queued<T: Thread>(thread: &'static T) -> bool {
     timer(thread).queued.load(Acquire)

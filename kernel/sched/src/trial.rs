@@ -65,7 +65,7 @@ impl<T: Thread> Trial<T> {
         self.beside.load().filter(|thread| is(thread.entity().woken_by.load(), waker))
     }
 
-    /// Has the next threads that `waker` wakes placed elsewhere.
+    /// Makes sure that the next threads that `waker` wakes are placed elsewhere.
     pub(crate) fn separate(&self, waker: &'static T) {
         self.beside.store(None);
         waker.entity().apart.store(APART, Relaxed);

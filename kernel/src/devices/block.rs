@@ -1,4 +1,12 @@
 //! Virtio block devices: the disks `/dev/vda` to `/dev/vdz`.
+//!
+//! The first open of a disk starts its driver. A request needs a buffer of the driver, so the number of
+//! buffers limits the requests in flight. There is one buffer at first. A thread that finds none free adds
+//! one, if the limit of [`MAX_REQUESTS`] and the free memory allow it, and waits. A semaphore with a permit
+//! for each buffer gives the buffers to threads in the order of their arrival.
+//!
+//! A disk is written in whole blocks. A write of a part of a block reads the block, changes it and writes it
+//! back, so two such writes to one block must not overlap: locks by region serialise them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -41,12 +41,12 @@ pub(crate) enum OutputDevice {
     Platform,
 }
 
-/// Whether the machine's console is a device. Set before other CPUs start.
+/// True if the machine's console is a device. Set before other CPUs start.
 static HAS_CONSOLE: AtomicBool = AtomicBool::new(false);
 
 static CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
 
-/// Whether the first console device is to have the input alone. Set before other CPUs start.
+/// True if the first console device is to provide the input alone. Set before other CPUs start.
 static INPUT_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
@@ -71,7 +71,7 @@ pub(super) fn init() {
     }
 }
 
-/// Has standard input come from the first console device, and leaves output to the platform's console.
+/// Makes the first console device the standard input, and leaves output to the platform's console.
 pub(super) fn request_input() {
     INPUT_REQUESTED.store(true, Relaxed);
 }
@@ -91,8 +91,8 @@ fn console() -> Option<&'static VirtioConsole> {
     if HAS_CONSOLE.load(Relaxed) { *CONSOLE.get_or_init(start_first) } else { None }
 }
 
-/// Whether a write of `size` bytes is tried without a device. It is not once any console device is
-/// initialised: the streams may be one file of the host, in which the order of writes is kept.
+/// Returns true if a write of `size` bytes is to be tried without a device. Once any console device is
+/// initialised it is not: both streams may be one file of the host, which keeps the order of their writes.
 pub(crate) fn is_driverless(size: usize) -> bool {
     let decrement = |left: u32| left.checked_sub(1);
     size <= MAX_DRIVERLESS_SIZE
@@ -181,7 +181,7 @@ impl VirtioConsole {
         self.driver.lock().read_byte().unwrap_or(Some(END_OF_FILE))
     }
 
-    /// Whether [`Self::read`] would return a byte.
+    /// Returns true if [`Self::read`] would return a byte.
     pub(crate) fn has_input(&self) -> bool {
         self.driver.lock().has_input().unwrap_or(true)
     }

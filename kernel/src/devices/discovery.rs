@@ -1,5 +1,12 @@
-//! Device discovery: virtio-mmio devices of the boot information and the command line, and functions on the
-//! PCI bus.
+//! Device discovery: virtio-mmio devices and functions on the PCI bus.
+//!
+//! At boot, [`discover`] makes a list of all virtio devices, from the boot information, the command line and
+//! the PCI bus, without initialising any. A driver is started when its device is first used; it looks its
+//! device up in the list by its virtio ID and its position among the devices with that ID.
+//!
+//! PCI devices send their interrupts as messages (MSI-X). The drivers get the message lines one after the
+//! other, and drivers with different numbers go to different CPUs. The other CPUs start only when the program
+//! starts a thread, so the messages of a device go to the first CPU until the device's own CPU runs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,7 +42,7 @@ pub(super) struct DiscoveredDevice {
     has_reported_shortage: AtomicBool,
 }
 
-/// Where the registers of a device are.
+/// Location of a device's registers.
 #[derive(Clone, Copy, Debug)]
 enum Location {
     Mmio(boot_info::MmioDevice),
@@ -61,7 +68,7 @@ pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<Dis
 
 fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
     let id = match device.kind {
-        // The command line does not say what a device is: its registers do.
+        // The command line does not contain the kind of a device. It is read from the registers.
         0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
         kind => u16::try_from(kind).ok()?,
     };
@@ -107,7 +114,7 @@ fn cpu_has_started(number: u32) {
     });
 }
 
-/// Has the messages of a device sent to a CPU once that runs. Without memory they stay with the first CPU.
+/// Moves the messages of a device to its CPU when that CPU runs. Without memory they stay with the first CPU.
 fn wait_for_cpu(index: usize, address: PciAddress) {
     let mut waiting = WAITING_FOR_CPU.lock();
     if waiting.try_reserve(1).is_err() {
@@ -117,7 +124,7 @@ fn wait_for_cpu(index: usize, address: PciAddress) {
     drop(waiting);
     lifecycle::set_cpu_hook(cpu_has_started);
     let own_cpu = msi_cpu(index);
-    // It may have started before the device was among those that wait.
+    // The CPU may have started before the device was added to the list.
     if cpu::get(own_cpu).is_some() {
         cpu_has_started(own_cpu);
     }

@@ -9,7 +9,7 @@ use hermit_hal::memory;
 use hermit_virtio::dma::mirrored::MirroredAllocator;
 use hermit_virtio::dma::{DmaAllocator, DmaPermit};
 
-/// The hal's allocator for one driver, which remembers what was not there.
+/// The hal's allocator for one driver. It remembers the last allocation that failed.
 #[derive(Debug, Default)]
 pub(super) struct DriverMemory {
     /// Size in bytes of the last block that was refused; 0 if none was.
@@ -24,7 +24,7 @@ impl DriverMemory {
         allocated
     }
 
-    /// What the driver lacks, after it has failed to start for want of memory.
+    /// Memory that the driver lacks, after an initialisation that failed because of it.
     pub(super) const fn shortage(&self) -> Shortage {
         Shortage { refused: self.refused.get() }
     }

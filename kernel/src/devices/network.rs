@@ -107,7 +107,8 @@ impl NetworkDevice {
         true
     }
 
-    /// Whether there is room for a frame of `size` bytes. If not, an interrupt comes when there is.
+    /// Returns true if there is room for a frame of `size` bytes. If not, an interrupt comes when there is
+    /// room.
     pub(crate) fn can_transmit(&self, size: usize) -> bool {
         self.driver.lock().can_transmit(size)
     }
@@ -122,12 +123,12 @@ impl NetworkDevice {
         self.notify_pending.store(true, Relaxed);
     }
 
-    /// Whether the TX queue still has frames. If so, an interrupt comes when it is empty.
+    /// Returns true if the TX queue still has frames. If so, an interrupt comes when it is empty.
     pub(crate) fn is_sending(&self) -> bool {
         self.driver.lock().arm_tx_empty().unwrap_or(false)
     }
 
-    /// Whether the TX queue is empty, or the device is broken and will never empty it.
+    /// Returns true if the TX queue is empty, or if the device is broken and will never empty it.
     pub(crate) fn has_sent(&self) -> bool {
         self.driver.lock().is_tx_empty().unwrap_or(true)
     }

@@ -42,18 +42,18 @@ static DEVICES: SpinLock<Vec<Option<&'static FsDevice>>> = SpinLock::new(Vec::ne
 /// Serialises initialisation of devices.
 static INIT_MUTEX: Mutex = Mutex::new();
 
-/// The way to the FUSE server behind a device.
+/// Connection to the FUSE server of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FuseTransport(&'static FsDevice);
 
 impl FuseTransport {
-    /// The device with a tag, of those that [`start_all`] has initialised.
+    /// Finds the device with a tag, among those that [`start_all`] has initialised.
     pub(crate) fn find(tag: &[u8]) -> Option<Self> {
         let has_tag = |device: &&FsDevice| device.driver.lock().tag() == tag;
         (0..).map_while(|index| DEVICES.lock().get(index).copied()).flatten().find(has_tag).map(Self)
     }
 
-    /// Whether both lead to one device.
+    /// Returns true if both refer to the same device.
     pub(crate) fn is_same(self, other: Self) -> bool {
         core::ptr::eq(self.0, other.0)
     }
@@ -94,8 +94,8 @@ fn start_device(device: &DiscoveredDevice) -> Result<&'static FsDevice, Errno> {
 }
 
 impl FsDevice {
-    /// Wakes the tasks whose replies have arrived, and those that can submit a request now; each without the
-    /// lock.
+    /// Wakes the tasks whose replies have arrived, and the tasks that can submit a request now; each of them
+    /// without the lock.
     fn wake(&self) {
         let next = || self.driver.lock().next_waker();
         while let Some(waker) = next() {
@@ -139,7 +139,7 @@ impl hermit_fuse_client::Transport for FuseTransport {
         let filled = reserved.map(|reserved| reserved.fill(request));
         let submitted = filled.and_then(|filled| self.0.driver.lock().submit(filled));
         if submitted.is_err() {
-            // Others may wait for what this task had taken or does not need now.
+            // Others may wait for the resources that this task had taken, or does not need now.
             self.0.wake();
         }
         match submitted {
@@ -178,7 +178,7 @@ impl hermit_fuse_client::Transport for FuseTransport {
 
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()> {
         let progress = self.0.driver.lock().poll_handled(count, context.waker());
-        // Not without progress: the caller's own waker is among those that are woken.
+        // Only after progress: the caller's own waker is among the due ones, and it would poll again at once.
         if progress.is_wake_due {
             self.0.wake();
         }

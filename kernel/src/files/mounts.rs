@@ -96,7 +96,7 @@ async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
 
 async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
     match vfs.create_directory(path, DIRECTORY).await {
-        // The walk says what is wrong with a path that is no directory.
+        // If the path is not a directory, the walk below returns the error.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! What file systems take from this kernel, and where they are mounted.
+//! The interface of the file systems to this kernel, and the mounted virtual file system.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -98,7 +98,7 @@ impl DerefMut for WindowGuard<'_> {
     }
 }
 
-/// What the file systems take from this kernel.
+/// Services of this kernel for the file systems; see [`hermit_fs::System`].
 #[derive(Debug)]
 pub(crate) struct Kernel;
 

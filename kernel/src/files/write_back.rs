@@ -1,5 +1,16 @@
-//! The thread that writes what is collected of small writes to folders of the host, and the end of the
-//! program, before which everything is written.
+//! Writes back the data of small writes to folders of the host: by a kernel thread while the program runs,
+//! and at its end.
+//!
+//! Writes to a file of the host are collected in memory, since each message to the host is expensive. When
+//! the first write is collected, a kernel thread is started. It sleeps until the data of a mount is due
+//! (`Vfs::write_back` returns that time), until data is collected while no time is set, or until memory is
+//! short and everything must be written at once.
+//!
+//! The thread runs one future for each mount ([`Seen::keep_writing`]), so that a host that does not answer
+//! delays only its own mount. The two flags [`HAS_COLLECTED`] and [`IS_URGENT`] wake the thread. It converts
+//! them to counters ([`Seen`]), since each future must see each event and a flag can be consumed only once.
+//!
+//! [`finish`] writes everything before the machine ends, within [`EXIT_TIMEOUT`].
 
 use core::cell::Cell;
 use core::future::poll_fn;
@@ -18,32 +29,33 @@ use crate::sync::{OnceLock, WaitQueue};
 use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::wait::block_until;
 
-/// The stack of the thread, which has the futures of all mounts.
+/// Size in bytes of the thread's stack. The futures of all mounts are on it.
 const STACK_SIZE: usize = 128 << 10;
 
-/// Time in nanoseconds for which the end of the program waits for hosts.
+/// Time in nanoseconds for which the end of the program waits for the hosts.
 const EXIT_TIMEOUT: u64 = 10_000_000_000;
 
-/// Time in nanoseconds after which writing is tried again for which there was no memory.
+/// Time in nanoseconds after which a write is tried again that failed for want of memory.
 const RETRY_INTERVAL: u64 = 1_000_000_000;
 
 /// The thread while it waits.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// Whether writes have been collected since the thread looked last.
+/// True if writes have been collected since the thread looked last.
 static HAS_COLLECTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether everything is to be written, as memory is short.
+/// True if everything must be written soon, because memory is short.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// Whether the machine ends: nothing is collected any more, as nothing would write it.
+/// True if the machine ends. From then on no writes are collected, since no thread would write them back.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the thread runs; nothing is collected without it.
+/// Result of starting the thread, which the first collected write does. Without the thread no writes are
+/// collected.
 static THREAD: OnceLock<Result<(), Errno>> = OnceLock::new();
 
-/// Has the thread write what is collected from now on when it is due. Returns false if there is no thread, or
-/// the machine ends.
+/// Makes the thread write the collected data when it is due. Returns false if there is no thread or the
+/// machine ends: then the caller must not collect writes.
 pub(super) fn data_collected() -> bool {
     let is_running = THREAD.get_or_init(start).is_ok() && !IS_ENDING.load(Acquire);
     if is_running && !HAS_COLLECTED.swap(true, AcqRel) {
@@ -52,7 +64,8 @@ pub(super) fn data_collected() -> bool {
     is_running
 }
 
-/// Has the thread write everything, which frees memory, soon: the caller may hold what that needs.
+/// Makes the thread write everything soon, which frees memory. It does not wait: the caller may hold locks
+/// that writing needs.
 pub(super) fn write_soon() {
     if let Some(Ok(())) = THREAD.get() {
         IS_URGENT.store(true, Release);
@@ -68,14 +81,14 @@ fn start() -> Result<(), Errno> {
     Ok(())
 }
 
-/// What the thread has seen, for its futures: one for each mount, so that a host that does not answer delays
-/// only its own.
+/// Events that the thread has seen, counted for its futures. There is one future for each mount, so that a
+/// host that does not answer delays only its own mount.
 #[derive(Debug, Default)]
 struct Seen {
-    /// How often writes had been collected, and everything was to be written, when the futures were polled.
+    /// Number of times that the thread has found [`HAS_COLLECTED`] and [`IS_URGENT`] set.
     collected: Cell<u64>,
     urgent: Cell<u64>,
-    /// The time at which the next future is to be polled.
+    /// Earliest time at which one of the futures must be polled again.
     due: Cell<Option<u64>>,
 }
 
@@ -90,13 +103,14 @@ extern "C" fn run(_: usize) {
 }
 
 impl Seen {
-    /// Polls the futures until the time changes at which they are to be polled next, or has come.
+    /// Polls the futures whenever the thread is woken, until the time at which they must be polled next has
+    /// come or has changed.
     fn wait(&self, poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>) {
         let due = self.due.get();
         block_until(due, |context| {
             WAITER.add(context);
-            // What is collected while something is due is found then: while the flag is set, nothing wakes
-            // the thread for it.
+            // While some data is due later, the flag stays set, and further writes do not wake the thread: it
+            // finds their data when that time comes.
             let is_time = due.is_none_or(|due| due <= clock::monotonic());
             for (looks, flag, count) in
                 [(is_time, &HAS_COLLECTED, &self.collected), (true, &IS_URGENT, &self.urgent)]
@@ -109,8 +123,8 @@ impl Seen {
         });
     }
 
-    /// Waits until what is collected for a mount is due, something was collected while nothing was, or
-    /// everything is to be written; returns whether that is so. `last` has the counts from the last time.
+    /// Waits until the data of a mount is due, until data is collected while no time is set, or until
+    /// everything must be written. Returns true in the last case. `last` has the counts of the last call.
     fn poll_next(&self, last: &mut (u64, u64), due: Option<u64>) -> Poll<bool> {
         let counts = (self.collected.get(), self.urgent.get());
         let is_urgent = counts.1 != last.1;
@@ -123,8 +137,7 @@ impl Seen {
         Poll::Pending
     }
 
-    /// Writes what is collected for a mount when it is due, or everything when that is urgent. It does not
-    /// end.
+    /// Writes the data of a mount when it is due, or everything when that is urgent. Never returns.
     async fn keep_writing(&self, vfs: &Vfs<Kernel>, mount: usize) {
         let (mut last, mut due) = ((0, 0), None);
         loop {
@@ -135,21 +148,22 @@ impl Seen {
     }
 }
 
-/// Writes what is collected for a mount.
+/// Writes all collected data of a mount.
 async fn write(vfs: &Vfs<Kernel>, mount: usize) {
-    // Without memory it is lost.
+    // An error means that there is no memory for it: the data is lost.
     let _: Result<Option<u64>, Errno> = vfs.write_back(mount, false).await;
 }
 
 /// Writes everything before the machine ends.
 fn finish() {
     let Ok(vfs) = mounted() else { return };
-    // Other threads ask for it with the file locked that `write_back` locks, too: it finds what they have
-    // collected before.
+    // Other threads call `data_collected` with the file's lock held, and `write_back` takes that lock, too.
+    // So it finds all data that was collected before the flag was set.
     IS_ENDING.store(true, Release);
     let deadline = clock::monotonic() + EXIT_TIMEOUT;
     join_each(vfs.write_back_mounts(), &|mount| write(vfs, mount), &mut |poll| {
-        // A host that does not answer does not keep the machine: what it does not take is lost.
+        // A host that does not answer must not keep the machine running: data that it has not taken by the
+        // deadline is lost.
         block_until(Some(deadline), |context| poll(context));
     });
 }

@@ -21,7 +21,7 @@ const CONFIGURE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 static WAITERS: WaitQueue = WaitQueue::new();
 
-/// Whether the machine has no address yet, and DHCP runs.
+/// True if the machine has no address yet, and DHCP runs.
 static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
 
 /// Updates the state from the stack, and wakes the waiters.
@@ -32,7 +32,7 @@ pub(super) fn update(stack: &mut Stack) {
     }
 }
 
-/// Whether the address is not configured yet.
+/// Returns true if the address is not configured yet.
 pub(super) fn is_awaited() -> bool {
     IS_CONFIGURING.load(Relaxed)
 }

@@ -32,12 +32,12 @@ use self::tcp::Tcp;
 use self::udp::Udp;
 use crate::fallible;
 
-/// A protocol over IP: what differs between its sockets and those of others.
+/// A protocol over IP: the parts in which its sockets differ from those of other protocols.
 trait Protocol: Debug + Send + Sync + 'static {
     /// Type of its sockets.
     const SOCKET_TYPE: i32;
 
-    /// The same for the network stack.
+    /// The same type for the network stack.
     const STACK_TYPE: u32;
 
     /// Its number, which is also the level of its options.

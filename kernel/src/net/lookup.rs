@@ -1,4 +1,11 @@
-//! Lookups of names: texts of files, names that the machine knows, and name servers by sockets of the stack.
+//! Lookups of names, by the files `/etc/hosts` and `/etc/resolv.conf`, by names that the machine knows, and
+//! by name servers.
+//!
+//! The order is this: a numeric address is its own answer; then `/etc/hosts`; then names that need no server,
+//! such as `localhost`; then the servers. The protocol is in `hermit_resolver`, a state machine without I/O.
+//! This module gives it sockets of the stack ([`Connected`]), the clock and random numbers, and blocks the
+//! calling thread between its steps. The files are read by a function that the caller passes, because a
+//! program may have no file system.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -120,6 +127,7 @@ fn sort(addresses: &mut [Address]) -> Result<(), Failure> {
     let network = network()?;
     configured::wait_for_others(network);
     let waker_key = WakerKey::new()?;
+    // Connecting a datagram socket chooses its source address, and sends nothing.
     let sorted = act(network, |stack| {
         let sockets = [V4, V6].map(|family| stack.socket(family.into(), DATAGRAM, waker_key.number()));
         let sorted = order::sort(addresses, |address| {
@@ -138,7 +146,7 @@ fn endpoint(address: &Address) -> Endpoint {
     Endpoint { port: PORT, scope: address.scope, ..Endpoint::from(address.ip) }
 }
 
-/// Asks name servers: those of the text of `/etc/resolv.conf`, else those that the network has named.
+/// Asks name servers: those in the text of `/etc/resolv.conf`, or else those that the network has named.
 fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAddr>, Failure> {
     let network = network()?;
     // Name servers and a route to them come with the machine's address.
@@ -153,7 +161,7 @@ fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAdd
         let waited = wait_until(network, waker_key.waiters(), Some(deadline), |stack| {
             match resolution.poll(&mut Connected { stack, sockets: &mut sockets }, clock::monotonic()) {
                 Poll::Ready(result) => Ok(Some(result)),
-                // This wait would end too late.
+                // The deadline has moved to an earlier time, so this wait would end too late.
                 Poll::Pending if resolution.deadline() < deadline => Ok(None),
                 Poll::Pending => Err(Errno::EAGAIN),
             }
@@ -166,7 +174,7 @@ fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAdd
     }
 }
 
-/// Adds what the network says about names, where the file says nothing.
+/// Adds the network's name servers and search list, where the file has none.
 fn complete(configuration: &mut Configuration, network: &Network) -> Result<(), LookupError> {
     let network_says = act(network, Stack::name_config);
     if configuration.servers.is_empty() {

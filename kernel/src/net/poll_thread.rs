@@ -28,11 +28,11 @@ const PAUSE: u64 = 1_000_000;
 /// Wait queue of the thread.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// When the thread polls the stack next if no other thread calls it, in nanoseconds of the monotonic clock;
-/// `u64::MAX` while it polls and if no timer of the stack runs.
+/// Time of the thread's next poll if no other thread calls the stack before, in nanoseconds of the monotonic
+/// clock. `u64::MAX` while the thread polls, and if no timer of the stack runs.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Whether the thread has been called since its last poll.
+/// True if the thread has been called since its last poll.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread.
@@ -50,7 +50,7 @@ pub(super) fn call() {
     WAITER.wake();
 }
 
-/// Has the thread poll the stack by `deadline`, in nanoseconds of the monotonic clock.
+/// Makes the thread poll the stack by `deadline`, in nanoseconds of the monotonic clock.
 pub(super) fn poll_by(deadline: u64) {
     if deadline < WAKES.load(Acquire) {
         call();

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::devices;
 
-/// Whether the RX interrupt is enabled.
+/// True if the RX interrupt is enabled.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
 /// Records that the interrupt was raised.

@@ -1,4 +1,10 @@
 //! Safe wrappers of the network stack's functions.
+//!
+//! The network stack is a separate object file, compiled from its own crates and linked to the kernel only in
+//! programs that use the network. The two sides share C data types ([`hermit_interface::net`]):
+//! `hermit_net_start` returns a [`StackInstance`], which is a pointer to the stack and a table of its
+//! functions. The stack is not thread-safe. [`Network`] protects it by a sleeping mutex, and [`Stack`], the
+//! value that has the methods, exists only while that mutex is held.
 #![expect(unsafe_code, reason = "the stack is another object, known to the linker alone")]
 
 use core::ffi::c_void;
@@ -120,7 +126,7 @@ impl Stack {
         unsafe { (self.instance.calls.settle)(self.own(), self.now) }
     }
 
-    /// Whether automatic configuration has completed.
+    /// Returns true if automatic configuration has completed.
     pub(super) fn is_configured(&mut self) -> bool {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.is_configured)(self.own()) }
@@ -137,7 +143,7 @@ impl Stack {
         unsafe { (self.instance.calls.close_all)(self.own()) }
     }
 
-    /// Whether all sent data has been delivered, after `close_all`.
+    /// Returns true if all sent data has been delivered, after `close_all`.
     pub(super) fn is_delivered(&mut self) -> bool {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.is_delivered)(self.own()) }
@@ -261,7 +267,7 @@ impl Stack {
         Ok(room.min(to_usize(count)))
     }
 
-    /// What the network says about names.
+    /// Name servers and search domains that the network has provided.
     pub(super) fn name_config(&mut self) -> NameConfig {
         let mut config = NameConfig::default();
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.

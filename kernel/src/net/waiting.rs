@@ -51,8 +51,8 @@ pub(crate) fn block_until<R>(
     wait::block_until(deadline, |context| leading.poll(context))
 }
 
-/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled
-/// ([`wait::block_until_any`]).
+/// Does the same as [`block_until`] for a poll of several objects. Some of these objects may sleep while they
+/// are polled ([`wait::block_until_any`]).
 pub(crate) fn block_until_any<R>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<R>,

@@ -60,12 +60,11 @@ impl WakerKey {
         &self.waiters.all
     }
 
-    /// Exclusive waiters, of which each event wakes one: for events that one thread consumes: a connection to
-    /// accept, a datagram.
+    /// Exclusive waiters: each event wakes one of them. They are for events that one thread consumes: a
+    /// connection to accept, or a datagram.
     ///
-    /// No wake-up is lost: a woken thread retries its call, and waits again only if that fails with `EAGAIN`.
-    /// So while threads wait, the number of woken threads that have not retried yet is at least the number of
-    /// events.
+    /// No wake-up is lost: a woken thread retries its call, and waits again only if the call fails with
+    /// `EAGAIN`. So while threads wait, at least as many woken threads have yet to retry as there are events.
     pub(super) fn exclusive_waiters(&self) -> &WaitQueue {
         &self.waiters.exclusive
     }

@@ -5,9 +5,8 @@ use core::task::Context;
 use hermit_hal::sync::SpinLock;
 use hermit_io::WakerQueue;
 
-/// A wait queue: wakers in the order of their arrival, each once. Its operations take a time that does not
-/// depend on the number of waiters, but for [`hermit_io::WaitQueue::wake`], which wakes each of them without
-/// the lock.
+/// A wait queue: wakers in the order of their arrival, each once. Its operations take constant time, except
+/// [`hermit_io::WaitQueue::wake`], which wakes each waiter without the lock.
 #[derive(Debug)]
 pub(crate) struct WaitQueue(SpinLock<WakerQueue>);
 

@@ -1,4 +1,4 @@
-//! What works on any descriptor.
+//! System calls that work on any descriptor: `fcntl`, `ioctl`, `dup` and others.
 
 use core::ffi::c_void;
 
@@ -19,16 +19,16 @@ use crate::files::file;
 use crate::files::system::File;
 use crate::threads::wait::complete;
 
-/// The open file that an object is.
+/// Returns the open file that an object is.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is none.
+/// `EINVAL` if it is not an open file.
 fn expect_file(object: &dyn Object) -> Result<&File, Errno> {
     file(object).ok_or(Errno::EINVAL)
 }
 
-/// Makes what was written to an object durable.
+/// Makes the written data of an object durable.
 fn sync(object: &dyn Object, data_only: bool) -> Result<(), Errno> {
     match file(object) {
         Some(file) => complete(file.sync(data_only)),

@@ -36,11 +36,11 @@ type Epoll = hermit_io::Epoll<RawSpinLock, Heap>;
 /// Serialises calls that add an instance to another.
 static NESTING: Mutex = Mutex::new();
 
-/// The instance that an object is.
+/// Returns the epoll instance that an object is.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is none.
+/// `EINVAL` if it is not an epoll instance.
 fn instance(object: &dyn Object) -> Result<&Epoll, Errno> {
     Epoll::of(object).ok_or(Errno::EINVAL)
 }
@@ -69,7 +69,7 @@ fn check_max(max: i32) -> Result<(), Errno> {
     if is_valid { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// When a wait ends that begins now and takes at most `timeout` nanoseconds.
+/// End of a wait that begins now and takes at most `timeout` nanoseconds.
 fn deadline(timeout: Option<u64>) -> Option<u64> {
     timeout.map(|timeout| clock::monotonic().saturating_add(timeout))
 }
@@ -89,13 +89,14 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     if count == 0 && timeout != Some(0) {
         let waited =
             waiting::block_until(deadline(timeout), |context| epoll.poll_wait(context, max, &mut deliver));
-        // After a timeout, what came with it; another thread is woken for what is left.
+        // After a timeout, the events that came at the same time. For the events left over, another thread is
+        // woken.
         count = waited.unwrap_or_else(|| epoll.scan(&context, max, &mut deliver));
     }
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// [`wait`] for events of which the program has passed the address.
+/// [`wait`] with the address of the program's array for the events.
 fn wait_into(
     epfd: i32,
     events: UserSliceMut<'_, MaybeUninit<epoll_event>>,

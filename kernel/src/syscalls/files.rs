@@ -1,4 +1,9 @@
 //! Files and directories by path.
+//!
+//! A call by path checks its arguments, converts the flags, and calls the virtual file system. Most calls may
+//! wait for the host, and block on a future ([`complete`]). Calls that programs make often, such as `open`,
+//! have a short path that ends at once if the file is in the ramfs or cached. Results are converted from the
+//! file system's types to the structures of the ABI here, so that the file systems do not depend on it.
 
 use core::ffi::c_char;
 
@@ -19,13 +24,13 @@ use crate::threads::wait::complete;
 /// Permission bits of a mode, with those for sticky directories.
 const PERMISSIONS: u32 = 0o7777;
 
-/// Opens a path, for the calls that programs make less often than [`sys_open_path`], of which it is a part.
+/// Does the same as [`sys_open_path`] out of line, for calls that programs make less often.
 #[inline(never)]
 fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     files::open(path, flags, mode)
 }
 
-/// Removes a name, likewise.
+/// Removes a name, out of line for the same reason.
 #[inline(never)]
 fn remove_file(path: &[u8]) -> Result<(), Errno> {
     files::remove_file(path)
@@ -105,7 +110,8 @@ fn object_to_properties(found: Stat) -> file_properties {
     }
 }
 
-/// What `statx` and `get_properties` return, by one function for files and one for other objects.
+/// Returns the result of `statx` or `get_properties`: by `of_file` for files, by `of_object` for other
+/// objects.
 #[inline(never)]
 fn properties<T>(
     (fd, path, flags): (i32, &[u8], i32),

@@ -1,4 +1,10 @@
 //! Name resolution: `getaddrinfo`, and the files that it reads.
+//!
+//! The result is a linked list that C code walks and `freeaddrinfo` frees. Each entry is one allocation, with
+//! the `addrinfo` as its first field and the socket address after it, so that the program's pointer to the
+//! `addrinfo` is the pointer to the allocation. The lookup itself is in [`crate::net::lookup`]. Files are
+//! read through [`OPEN_TO_READ`], or from the initramfs if the program does not use files: then they are as
+//! the loader has passed them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -102,7 +108,7 @@ impl Lookup {
 ///
 /// `ENOMEM`.
 fn file_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    // Without files, those of the initial tree are still as they were.
+    // Without mounted files, the files of the initramfs are unchanged.
     let Some(open) = OPEN_TO_READ.get() else { return initial_text(path) };
     let descriptor = match open(path) {
         Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
@@ -132,8 +138,8 @@ fn read_text(file: &dyn FileObject) -> Result<Vec<u8>, Errno> {
         assert!(buffer.starts_at(start), "a read has put another buffer in the place of its own");
         let count = buffer.len();
         let len = text.len() + count;
-        // SAFETY: a read buffer counts only bytes that have been written to it, and it begins behind the
-        // vector's bytes (asserted), where no other buffer can.
+        // SAFETY: a read buffer counts only bytes that have been written to it. It begins directly after the
+        // vector's bytes (asserted), where no other buffer can begin.
         unsafe { text.set_len(len) };
     }
     Ok(text)

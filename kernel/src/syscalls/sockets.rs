@@ -40,8 +40,8 @@ fn accept(fd: i32, mut from: UserResult<'_>) -> Result<i32, Errno> {
     Ok(reserved.open(socket))
 }
 
-/// Flags that are known to calls that send, and to those that receive. `MSG_NOSIGNAL` is what always happens:
-/// there is no `SIGPIPE`.
+/// Flags that calls that send accept, and flags that calls that receive accept. `MSG_NOSIGNAL` has no effect:
+/// there is never a `SIGPIPE`.
 const SEND_FLAGS: i32 = MSG_DONTWAIT | MSG_NOSIGNAL;
 const RECEIVE_FLAGS: i32 = MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL;
 

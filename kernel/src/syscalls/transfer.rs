@@ -1,8 +1,13 @@
-//! Reading, writing and seeking: the short path of open files, and what goes the long way.
+//! Reading, writing and seeking.
 //!
-//! A byte of a descriptor's window is read and written without any call, so that no register need be saved.
-//! The rest is called last: first what is done in the window, then with the descriptor locked, then what
-//! takes longer than a lock may be held.
+//! Each call has three paths, and tries the fastest one first. The first one uses the page window of the
+//! descriptor: a single byte is read and written without a call of another function, so that no register must
+//! be saved. The second one (`..._now`) locks the descriptor and asks the file system for what it can do with
+//! a spinlock held. The third one (`..._long`) does everything else: it takes a reference to the object,
+//! unlocks the descriptor, and may block.
+//!
+//! Each path calls the next one in its last expression. So the compiler can emit a jump, and the fast path
+//! needs no stack frame.
 
 use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_fs::{PAGE_SIZE, Whence};
@@ -56,7 +61,7 @@ fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     count(done)
 }
 
-/// [`read`] for what takes longer than a lock may be held.
+/// [`read`], if it may wait or take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
@@ -86,7 +91,7 @@ pub(super) fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize
     read_at_long(fd, buffer, offset)
 }
 
-/// [`read_at`] for what takes longer than a lock may be held.
+/// [`read_at`], if it may wait or take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
@@ -144,7 +149,7 @@ fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     count(start.len())
 }
 
-/// [`write`] for what takes longer than a lock may be held.
+/// [`write`], if it may wait or take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
@@ -172,7 +177,7 @@ pub(super) fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize 
     write_at_long(fd, bytes, offset)
 }
 
-/// [`write_at`] for what takes longer than a lock may be held.
+/// [`write_at`], if it may wait or take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
@@ -222,7 +227,7 @@ fn seek_now(fd: i32, offset: i64, whence: i32) -> isize {
     }
 }
 
-/// [`seek`] for what takes longer than a lock may be held.
+/// [`seek`], if it may wait or take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn seek_long(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
@@ -235,7 +240,7 @@ fn seek_long(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
     }))
 }
 
-/// What a call with an error returns.
+/// Returns the value that a system call returns for an error.
 #[cold]
 #[inline(never)]
 fn failed(error: Errno) -> isize {
@@ -247,7 +252,7 @@ fn offset(offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
 }
 
-/// Where an offset of `lseek` is counted from.
+/// Converts the `whence` argument of `lseek`.
 const fn to_whence(whence: i32) -> Result<Whence, Errno> {
     match whence {
         SEEK_SET => Ok(Whence::Start),

@@ -1,4 +1,4 @@
-//! Pointers that the program passes to system calls, and what they point at.
+//! Pointers that the program passes to system calls, and the memory that they point to.
 //!
 //! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a
 //! length for overflow; that the memory is valid is the contract of the ABI's functions (`# Safety` in
@@ -18,7 +18,7 @@ use hermit_abi::{dirent64, epoll_event, socklen_t, timespec};
 use hermit_interface::Errno;
 use hermit_io::{Argument, ValueResult};
 
-/// A system call in progress: the lifetime of what the program's pointers refer to.
+/// A system call in progress. Its lifetime is that of the memory that the program's pointers refer to.
 #[derive(Debug)]
 pub(super) struct Call;
 
@@ -156,7 +156,7 @@ impl<'a> UserSlice<'a, timespec> {
 }
 
 impl<'a> UserSlice<'a, u8> {
-    /// The bytes behind an untyped pointer.
+    /// The bytes that an untyped pointer refers to.
     ///
     /// # Safety
     ///
@@ -302,7 +302,7 @@ impl<'a> UserText<'a> {
     }
 
     /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing
-    /// behind the zero byte.
+    /// after the zero byte.
     pub(super) fn get_prefix(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         check(self.start, max_len)?;
         // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes

@@ -1,7 +1,7 @@
 //! Vectored I/O: the buffers of `readv` and `writev`.
 //!
-//! A vectored call is one operation, since a datagram is received or sent as a whole. Vectors of which only
-//! one has bytes are that buffer; others go through a bounce buffer.
+//! A vectored call is one operation, since a datagram is received or sent as a whole. If only one vector has
+//! bytes, its buffer is used itself. Otherwise the bytes go through a bounce buffer.
 
 use alloc::vec::Vec;
 use core::ptr;

@@ -1,4 +1,14 @@
-//! A CPU: its run queue, its timers and its idle thread; timer interrupt, reschedule IPI and preemption.
+//! State of a CPU: its run queue, its timers and its idle thread. Handles the timer interrupt, the reschedule
+//! IPI and preemption.
+//!
+//! The scheduling decisions are made by `hermit_sched`, which knows neither interrupts nor stacks; this
+//! module connects it to the hardware. A CPU that starts calls [`adopt`], which makes the calling code the
+//! CPU's idle thread, and then [`idle`]. Each CPU has one hardware timer, which is set to the earlier of two
+//! times: the end of the running thread's time slice, and the first deadline of the threads that sleep with
+//! this CPU's timer. When a thread becomes ready for another CPU, that CPU gets a reschedule IPI.
+//!
+//! Functions that use the current CPU take a [`Masked`]: with interrupts masked the thread cannot be
+//! preempted and moved to another CPU.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
@@ -61,8 +71,8 @@ pub(crate) struct Cpu {
     armed: AtomicU64,
     /// End of the running time slice, or [`NEVER`].
     slice_end: AtomicU64,
-    /// Time for which the CPU was idle, in nanoseconds; while it is idle, less the time since the start of
-    /// the machine until it became so, which makes it negative.
+    /// Idle time in nanoseconds. While the CPU is idle, the time at which it became idle is subtracted, so
+    /// that the value is negative.
     idle_ns: AtomicI64,
 }
 
@@ -125,6 +135,8 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
             }
             None => {
                 cpu.add_idle(-clock::monotonic().cast_signed());
+                // Interrupts have been masked since the run queue was found empty: a thread that becomes
+                // ready now raises an interrupt, which ends the wait.
                 interrupts::wait(masked);
                 let now = clock::monotonic();
                 cpu.add_idle(now.cast_signed());
@@ -149,7 +161,7 @@ pub(crate) fn count() -> u32 {
     SYSTEM.count()
 }
 
-/// Whether the current CPU runs its idle thread.
+/// Returns true if the current CPU runs its idle thread.
 pub(crate) fn is_idle() -> bool {
     here(&Masked::new()).is_idle()
 }
@@ -213,7 +225,7 @@ pub(super) fn wake_inline(masked: &Masked, thread: &'static Thread) {
 }
 
 impl Cpu {
-    /// Whether the CPU runs its idle thread.
+    /// Returns true if the CPU runs its idle thread.
     pub(super) fn is_idle(&self) -> bool {
         self.sched.current().is(self.idle)
     }

@@ -55,7 +55,7 @@ pub(crate) fn notify(queue: usize) {
     futex::wake_all(count(queue));
 }
 
-/// Has the current thread block in its next [`yield_now`], with a timeout that begins now.
+/// Makes the current thread block in its next [`yield_now`], with a timeout that begins now.
 pub(crate) fn block(timeout_ns: Option<u64>) {
     let deferred = &schedule::current().deferred_block;
     deferred.deadline.store(deadline(timeout_ns), Relaxed);

@@ -1,4 +1,11 @@
 //! Creating, ending and joining threads.
+//!
+//! A thread is never freed. When it ends, it is put on a list of ended threads and used again for the next
+//! one, and up to [`MAX_KEPT_STACKS`] of them keep their stacks. Only then does [`spawn`] allocate.
+//!
+//! A thread cannot free the stack it runs on. So it ends in two steps: the thread marks itself as ended and
+//! wakes the threads that join it, and after the switch to the next thread, its context can be reused. The
+//! first [`spawn`] starts the other CPUs: a program with one thread does not need them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
@@ -87,11 +94,13 @@ fn start_cpus() {
     }
 }
 
-/// What each of the other CPUs calls with its number once it has started; a program without devices has none.
+/// Function that each other CPU calls with its number after it has started. A program without devices sets
+/// none.
 static CPU_HOOK: SpinLock<Option<fn(u32)>> = SpinLock::new(None);
 
-/// Has the other CPUs call a function with their numbers once they have started. A CPU that does not is one
-/// that [`cpu::get`] finds from now on: it has looked under the same lock before.
+/// Sets the function that each other CPU calls with its number after it has started. A CPU that has read the
+/// hook before this call does not call it. The caller then finds that CPU with [`cpu::get`]: the CPU is
+/// registered before it takes the lock to read the hook.
 pub(crate) fn set_cpu_hook(hook: fn(u32)) {
     *CPU_HOOK.lock() = Some(hook);
 }
@@ -117,8 +126,8 @@ fn secondary_cpu_main(mut masked: Masked) -> ! {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a priority or a CPU that does not exist; `EAGAIN`, as of `pthread_create`, if there is no
-/// memory, no mapping (of a process of Linux) or no number for one more thread.
+/// `EINVAL` for a priority or a CPU that does not exist. `EAGAIN`, as from `pthread_create`, if there is no
+/// memory, no mapping (in a process of Linux) or no number for one more thread.
 pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     if args.priority > MAX_PRIORITY || args.cpu.is_some_and(|cpu| cpu >= cpus::count()) {
         return Err(Errno::EINVAL);
@@ -178,7 +187,8 @@ fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
         core::hint::spin_loop();
     }
     let stack_size = args.stack_size.max(MIN_STACK_SIZE);
-    // If this fails, the thread has no stack any more: the first step fails only for one that never lived.
+    // If the second step fails, the thread has no stack any more. The first step fails only for a thread that
+    // has never lived, which has no stack either. So the thread belongs on the list without stacks.
     let prepared = thread.reserve_id().and_then(|()| thread.context.prepare::<Main>(stack_size));
     if let Err(error) = prepared {
         ENDED.lock().without_stack.push(thread);
@@ -194,7 +204,7 @@ fn take_ended() -> Option<&'static Thread> {
     ended.pop_with_stack().or_else(|| ended.without_stack.pop())
 }
 
-/// What all threads execute: the thread's own function.
+/// Function that all threads execute first. It calls the thread's own function.
 enum Main {}
 
 impl ThreadMain for Main {
@@ -210,11 +220,13 @@ impl ThreadMain for Main {
 
 /// Ends the current thread, `thread`, except for the switch to the next one, which is returned.
 fn end(thread: &'static Thread) -> (Masked, &'static thread::Thread) {
+    // The thread still runs on its own stack, so it frees stacks of threads that have ended before.
     if KEPT_STACKS.load(Relaxed) > MAX_KEPT_STACKS {
         release_stacks(MAX_KEPT_STACKS);
     }
     thread.end();
-    // Ends, as no thread begins to wait now. For the usual one waiter this is shorter than `futex::wake_all`.
+    // Bounded, as no thread begins to wait now. For the usual one waiter this is shorter than
+    // `futex::wake_all`.
     while futex::wake_next(thread.end_futex()) {}
     let masked = Masked::new();
     {
@@ -261,15 +273,15 @@ pub(crate) fn set_reclaim_network(reclaim: fn()) {
     RECLAIM_NETWORK.get_or_init(|| reclaim);
 }
 
-/// Function that writes what is collected of writes to files, if any are.
+/// Function that writes the collected data of files at exit, if the program writes files.
 static FINISH_FILES: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that writes what is collected before the program ends; the first call counts.
+/// Sets the function that writes the collected data of files at exit; the first call counts.
 pub(crate) fn set_finish_files(finish: fn()) {
     FINISH_FILES.get_or_init(|| finish);
 }
 
-/// Writes what is collected of writes to files, before the program ends.
+/// Writes the collected data of files, before the program ends.
 pub(crate) fn finish_files() {
     if let Some(finish) = FINISH_FILES.get() {
         finish();

@@ -1,7 +1,9 @@
 //! A thread, and the table of all threads.
 //!
-//! Threads are never freed: a thread that has ended is used again for the next one, with its stack if that
-//! has the right size.
+//! Threads are never freed: an ended thread is used again for the next one, with its stack if the stack has
+//! the right size. A thread struct therefore lives several lives, each with a number of its own. So a
+//! reference to it is always valid, but a number may be of a thread that has ended: users of a number compare
+//! it with [`Thread::is_alive`].
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
@@ -55,8 +57,8 @@ pub(crate) struct Thread {
     /// CPU whose timer wakes the thread.
     pub(super) timer_cpu: AtomicU32,
     pub(super) deferred_block: DeferredBlock,
-    /// What the thread runs, and its argument. Set before the thread is made ready, and read by the thread
-    /// alone.
+    /// Function that the thread runs, and its argument. Set before the thread is made ready, and read by the
+    /// thread alone.
     function: AtomicCell<Option<extern "C" fn(usize)>>,
     argument: AtomicUsize,
     /// Waker of the thread; an idle thread, which never sleeps, has none.
@@ -114,7 +116,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Whether both are the same thread.
+    /// Returns true if both are the same thread.
     #[inline]
     pub(super) fn is(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
@@ -130,7 +132,7 @@ impl Thread {
         &self.alive_id
     }
 
-    /// Whether the thread has number `id` and has not ended.
+    /// Returns true if the thread has number `id` and has not ended.
     pub(super) fn is_alive(&self, id: u32) -> bool {
         self.alive_id.load(Acquire) == id
     }
@@ -150,7 +152,7 @@ impl Thread {
         self.alive_id.store(id, Release);
     }
 
-    /// What the thread, the current one, is to run; `None` for an idle thread.
+    /// Function and argument of the thread, which is the current one; `None` for an idle thread.
     pub(super) fn function(&self) -> Option<ThreadFunction> {
         Some((self.function.load()?, self.argument.load(Relaxed)))
     }

@@ -18,8 +18,8 @@ pub(crate) fn block_until<T>(
     block(schedule::current(), deadline, poll)
 }
 
-/// [`block_until`] for a poll of several objects, some of which may sleep while they are polled: the wake-up
-/// of one that was polled before is not lost.
+/// Does the same as [`block_until`] for a poll of several objects. Some of these objects may sleep while they
+/// are polled: a wake-up from an object polled earlier is not lost.
 #[inline]
 pub(crate) fn block_until_any<T>(
     deadline: Option<u64>,
@@ -40,6 +40,7 @@ fn block<T>(
         if let Poll::Ready(result) = poll(&mut context) {
             return Some(result);
         }
+        // Checked after the poll: an object that is ready when the deadline passes counts as ready.
         if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What the `Waker` of a thread does.
+//! Implements the `Waker` of a thread: it makes the thread ready.
 
 use hermit_hal::waker::StaticWake;
 

@@ -26,7 +26,7 @@ impl fmt::Display for Demangled<'_> {
     }
 }
 
-/// Discards what is written.
+/// Sink that discards all output.
 struct Discard;
 
 impl fmt::Write for Discard {

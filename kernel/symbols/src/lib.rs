@@ -87,8 +87,8 @@ impl SymbolEntry {
         offset.checked_sub(self.start).is_some_and(|distance| distance < self.size)
     }
 
-    /// Whether the function may contain an offset although its size is 0, as that of functions in assembly
-    /// may be.
+    /// Returns true if the function may contain an offset although its size is 0, like that of some functions
+    /// in assembly.
     fn may_reach(&self, offset: u64) -> bool {
         self.size == 0 && self.start <= offset
     }

@@ -6,7 +6,7 @@
 /// Size of the code that [`Prologue::parse`] looks at, in bytes.
 pub const MAX_PROLOGUE: usize = 48;
 
-/// What the first instructions of a function have done to the stack.
+/// Effect of a function's first instructions on the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prologue {
     /// Bytes between the stack pointer and the return address.
@@ -60,8 +60,8 @@ impl Prologue {
     }
 }
 
-/// Whether the code before a return address ends with a call: CALL with a relative target, or through a
-/// register or memory (opcode FF /2, of two to seven bytes).
+/// Returns true if the code before a return address ends with a call: CALL with a relative target, or through
+/// a register or memory (opcode FF /2, of two to seven bytes).
 #[must_use]
 pub fn ends_with_call(code: [u8; 7]) -> bool {
     let is_indirect = |pair: &[u8]| pair[0] == 0xff && pair[1] >> 3 & 7 == 2;

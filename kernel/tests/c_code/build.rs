@@ -1,4 +1,4 @@
-//! Compiles what is not Rust: C always, C++ and Fortran if there are compilers.
+//! Compiles code in other languages: C always, C++ and Fortran if there are compilers.
 
 use std::env;
 use std::path::PathBuf;

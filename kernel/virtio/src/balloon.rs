@@ -56,8 +56,9 @@ impl<R: FreeMemory> DescriptorChain for Report<R> {
 
 /// Number of `reporting_vq` of a device with these features.
 ///
-/// The queues that a device has are numbered in a row: those of the features that it offers, whether the
-/// driver accepts them or not (QEMU, Cloud Hypervisor, Firecracker). Section 5.5.2 says 4 for each device.
+/// The device's queues are numbered in a row. There is a number for the queue of each feature that the device
+/// offers, whether the driver accepts the feature or not (QEMU, Cloud Hypervisor, Firecracker). Section 5.5.2
+/// says 4 for each device.
 fn reporting_queue(offered: balloon::F) -> u16 {
     let is_offered = |feature| u16::from(offered.contains(feature));
     FIRST_OPTIONAL_QUEUE + EARLIER_QUEUES.map(is_offered).iter().sum::<u16>()

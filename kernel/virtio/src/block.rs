@@ -6,9 +6,9 @@
 //! woken when the device has served it: [`BlockDriver::next_waker`] returns the wakers one by one, so that
 //! they are woken without the lock, too.
 //!
-//! A request can be submitted if there are buffers for it. There are those of one request at first, and
-//! further ones can be added ([`BlockDriver::plan`]). In which order tasks get them is not the driver's
-//! concern.
+//! A request can be submitted if there are buffers for it. At first there are buffers for one request, and
+//! further ones can be added ([`BlockDriver::plan`]). The driver does not decide which waiting task gets
+//! them.
 
 pub mod byte_access;
 mod config;
@@ -104,14 +104,14 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.capacity
     }
 
-    /// Whether the device is read-only.
+    /// Returns true if the device is read-only.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
         self.limits.is_read_only
     }
 
-    /// Whether the device has a write-back cache that [`BlockDriver::submit_flush`] flushes; without one,
-    /// completed writes are durable.
+    /// Returns true if the device has a write-back cache that [`BlockDriver::submit_flush`] flushes. Without
+    /// one, completed writes are durable.
     #[must_use]
     pub const fn has_flush(&self) -> bool {
         self.limits.has_flush
@@ -130,9 +130,9 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.max_transfer()
     }
 
-    /// What to allocate, without the driver's lock, so that one more request can be in flight; `None` if
-    /// there are buffers for as many as the queue holds, with those that are planned. Each plan is followed
-    /// by one call of [`Self::add`].
+    /// Plans the buffers for one more request in flight; they are allocated without the driver's lock.
+    /// Returns `None` if the buffers that exist or are planned suffice for all requests that the queue holds.
+    /// Each plan is followed by one call of [`Self::add`].
     #[must_use]
     pub fn plan(&mut self) -> Option<DataPlan> {
         self.slots.plan().then(|| DataPlan::new(self.limits.max_transfer(), self.device.permit()))
@@ -224,7 +224,7 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
         let queue = &self.queue;
         let cause = self.device.interrupt(|| queue.has_used());
-        // Also what the device has served before it failed.
+        // Also the requests that the device has served before it failed.
         self.collect();
         let cause = cause?;
         // A configuration that never stops changing is read again at the next interrupt.

@@ -54,7 +54,7 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         self.tx.write(&mut self.device, bytes)
     }
 
-    /// Whether the device has used all output buffers. No interrupt follows when it has.
+    /// Returns true if the device has used all output buffers. No interrupt signals this.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         Ok(count)
     }
 
-    /// Whether input has arrived. If not, an interrupt follows with the next input.
+    /// Returns true if input has arrived. If not, an interrupt follows with the next input.
     ///
     /// # Errors
     ///

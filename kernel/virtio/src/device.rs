@@ -1,4 +1,11 @@
 //! The device as all drivers see it: initialization, feature negotiation, failure, reset.
+//!
+//! [`Device::start`] does the steps that are the same for all devices: reset, status bits, feature
+//! negotiation. The driver then reads the configuration, sets up its virtqueues and calls
+//! [`Device::set_driver_ok`]. The device is untrusted, so each result of a virtqueue is checked: the first
+//! violation of the protocol marks the device as broken ([`DeviceError`]), and from then on all calls fail.
+//! It is reset when the driver is dropped. The order of drops matters: the reset ends all DMA, and only then
+//! may the buffers be freed.
 
 #[cfg(test)]
 mod tests;

@@ -84,7 +84,7 @@ impl DmaPermit {
         dma.share(AtomicBool::new(false)).map(Self)
     }
 
-    /// Whether the device may access the memory.
+    /// Returns true if the device may access the memory.
     #[must_use]
     pub fn is_granted(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -178,7 +178,7 @@ impl<M: DmaMemory> DmaBuffer<M> {
     }
 }
 
-/// What to allocate for a buffer of a driver, without the driver's lock.
+/// Plan of a driver's buffer. It is allocated without the driver's lock.
 #[derive(Debug)]
 pub struct DataPlan {
     size: usize,

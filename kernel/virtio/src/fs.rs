@@ -64,12 +64,13 @@ pub enum FsError {
     Device(#[from] DeviceError),
 }
 
-/// What to allocate before a request is submitted, without the driver's lock.
+/// Plan of a data buffer for a request. It is allocated without the driver's lock, before the request is
+/// submitted.
 #[derive(Debug)]
 #[must_use = "the buffer counts until `FsDriver::add` is called"]
 pub struct BufferPlan<M> {
     plan: DataPlan,
-    /// A buffer that is too small, in whose place the new one is.
+    /// Buffer that is too small. The new one replaces it.
     replaced: Option<DmaBuffer<M>>,
 }
 
@@ -104,7 +105,7 @@ impl Ticket {
 enum Slot<M> {
     /// Not in use, with the request's page.
     Free(DmaBuffer<M>),
-    /// In flight. Without a waker: it has been woken, or the reply does not matter to anyone.
+    /// In flight. It has no waker if that has been woken, or if no task waits for the reply.
     InFlight { waker: Option<Waker>, is_one_way: bool },
     /// The reply has arrived.
     Served(ServedRequest<M>),
@@ -112,7 +113,8 @@ enum Slot<M> {
     Reading,
 }
 
-/// Tasks that wait for one kind of thing. A task that is woken looks for it again, and so may wait again.
+/// Tasks that wait for one kind of resource or event. A woken task checks for it again, and so may wait
+/// again.
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: WakerQueue,
@@ -129,7 +131,7 @@ impl Waiting {
         }
     }
 
-    /// Has one more task woken, if one waits.
+    /// Makes one more waiting task due, if there is one.
     fn wake_next(&mut self) {
         self.due += usize::from(!self.tasks.is_empty());
     }
@@ -157,16 +159,17 @@ pub struct FsDriver<T: Transport, M> {
     slots: Vec<Slot<M>>,
     /// Buffers of the high-priority queue that are not in use.
     free_messages: Vec<DmaBuffer<M>>,
-    /// Data buffers that are not in use, and the number of all, with those that are planned.
+    /// Data buffers that are not in use, and the number of all data buffers, including the planned ones.
     free_data: Vec<DmaBuffer<M>>,
     data_buffers: usize,
     max_data: usize,
     /// Messages that wait for room in their queue.
     late: Vec<LateMessage>,
-    /// Number of messages that were sent, and of those of them that the device has handled or that are lost.
+    /// Number of messages that were sent, and the number of them that the device has handled or that are
+    /// lost.
     sent: u64,
     handled: u64,
-    /// Tasks that wait for a slot, for a data buffer, and until messages are handled.
+    /// Tasks that wait for a slot, for a data buffer, or for messages to be handled.
     waiting_for_slot: Waiting,
     waiting_for_data: Waiting,
     waiting_for_messages: Waiting,
@@ -244,8 +247,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// Size in bytes of data for which each request has memory.
     pub const INLINE_DATA: usize = INLINE - MAX_HEAD;
 
-    /// What to allocate before a request is submitted, without the driver's lock; `None` if there is enough.
-    /// Each plan is followed by one call of [`Self::add`].
+    /// Plans the data buffer that a request lacks; it is allocated without the driver's lock. Returns `None`
+    /// if no buffer is needed. Each plan is followed by one call of [`Self::add`].
     #[must_use]
     pub fn plan(&mut self, request: &Request<'_>) -> Option<BufferPlan<M>> {
         let wanted = request::data_size(request);
@@ -280,8 +283,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         unused
     }
 
-    /// Takes what a request needs; its waker is woken when the reply has arrived. The caller copies the
-    /// request without the driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit) it.
+    /// Reserves the slot and buffers of a request. The waker is woken when the reply has arrived. The caller
+    /// copies the request without the driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit)
+    /// it.
     ///
     /// # Errors
     ///
@@ -315,8 +319,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)))
     }
 
-    /// Has a task wait for a data buffer, or fail. It may have been woken for the slot that is free, which
-    /// another task then takes.
+    /// Makes a task wait for a data buffer, or fail. The task may have been woken for a free slot; another
+    /// task then takes that slot.
     #[cold]
     fn lacks_data(&mut self, waker: &Waker) -> FsError {
         self.waiting_for_slot.wake_next();
@@ -364,7 +368,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     ///
     /// # Errors
     ///
-    /// The request is not submitted. Tasks may wait for what it had taken: see [`Self::next_waker`].
+    /// The request is not submitted. Tasks may wait for its slot and buffers: see [`Self::next_waker`].
     pub fn submit(&mut self, request: FilledRequest<M>) -> Result<Ticket, FsError> {
         let number = request.0.number();
         if let Err(error) = self.device.ensure_usable() {
@@ -467,14 +471,14 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         // A failure is returned by each later call.
         let _cause: Result<InterruptCause, _> =
             self.device.interrupt(|| hiprio.has_used() || requests.has_used());
-        // Also what the device has handled before it failed.
+        // Also the messages that the device has handled before it failed.
         if !was_stopped {
             self.collect_messages();
             self.collect();
         }
     }
 
-    /// Whether the device has failed or was [stopped](Self::stop).
+    /// Returns true if the device has failed or was [stopped](Self::stop).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.device.ensure_usable().is_err()

@@ -15,10 +15,10 @@
 //! | [`balloon`], [`block`], [`console`], [`entropy`], [`fs`], [`net`] | drivers | the kernel, each behind a lock |
 //! | [`block::byte_access`] | reads and writes at any byte of a device with whole sectors | the kernel's disks |
 //!
-//! A driver never waits. Its calls return what is ready, and an interrupt follows when that changes. The
-//! interrupt handler calls the driver's `interrupt` and wakes the waiting threads. A thread that waits calls
-//! the driver first, and blocks only if there was nothing ready; every change after that call raises an
-//! interrupt.
+//! A driver never waits. Its calls return the available results, and an interrupt follows when there are
+//! more. The interrupt handler calls the driver's `interrupt` and wakes the waiting threads. A thread calls
+//! the driver before it blocks, and blocks only if no result was ready. Each later change raises an
+//! interrupt, so no wake-up is lost.
 //!
 //! # Example
 //!

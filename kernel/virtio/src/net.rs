@@ -7,7 +7,7 @@
 //! - **RX.** The memory is split into buffers, which are posted in order of address. A frame in several
 //!   buffers (`VIRTIO_NET_F_MRG_RXBUF`) is contiguous, since the buffers are adjacent and only the first one
 //!   begins with a header. If a device uses buffers in another order, frames in several buffers are dropped.
-//! - **TX.** The memory is a ring: a frame takes the bytes behind the previous frame, and frees them once all
+//! - **TX.** The memory is a ring: a frame takes the bytes after the previous frame, and frees them once all
 //!   earlier frames have been used.
 //!
 //! # Calls
@@ -77,7 +77,7 @@ pub struct NetDriver<T: Transport, M, A> {
     rx: Rx<M, A>,
     tx: Tx<M, A>,
     info: NetInfo,
-    /// Whether a frame was received since the last interrupt.
+    /// True if a frame was received since the last interrupt.
     has_completed: bool,
 }
 
@@ -137,8 +137,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.rx.dropped()
     }
 
-    /// Whether a frame of `size` bytes can be transmitted now. If not, the device is notified, and an
-    /// interrupt follows once there is more room; never if the device has failed.
+    /// Returns true if a frame of `size` bytes can be transmitted now. If not, the device is notified, and an
+    /// interrupt follows when there is more room. No interrupt follows if the device has failed.
     ///
     /// If this returns `true`, a call of [`NetDriver::reserve_frame`] for such a frame fails only for its
     /// [`TxOffload`], until the next call of another method.
@@ -169,7 +169,8 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.tx.notify(&mut self.device);
     }
 
-    /// Whether frames are in flight. If so, arms the interrupt for when the device has used all of them.
+    /// Returns true if frames are in flight. If so, arms the interrupt that is raised when the device has
+    /// used all of them.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.tx.arm_tx_empty(&mut self.device)
     }
 
-    /// Whether the device has used all frames. No interrupt follows when it has.
+    /// Returns true if the device has used all frames. No interrupt signals this.
     ///
     /// # Errors
     ///

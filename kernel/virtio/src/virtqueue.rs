@@ -120,7 +120,7 @@ struct InFlight<C> {
 pub struct Virtqueue<M, C> {
     ring: Vring<M>,
     doorbell: Doorbell,
-    /// Whether `VIRTIO_F_EVENT_IDX` was negotiated.
+    /// True if `VIRTIO_F_EVENT_IDX` was negotiated.
     has_event_index: bool,
     /// One per descriptor of the queue, whose size is a power of two; every index into it was created by the
     /// driver.
@@ -206,7 +206,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         self.in_flight
     }
 
-    /// Whether the device has used chains that [`Virtqueue::complete`] has not returned yet.
+    /// Returns true if the device has used chains that [`Virtqueue::complete`] has not returned yet.
     #[must_use]
     pub fn has_used(&self) -> bool {
         self.ring.used_index() != self.completed_index
@@ -347,7 +347,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         }
     }
 
-    /// Whether the interrupt is armed.
+    /// Returns true if the interrupt is armed.
     #[must_use]
     pub const fn is_armed(&self) -> bool {
         self.armed_event.is_some()
@@ -390,8 +390,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
     }
 }
 
-/// Whether an index that advances from `before` to `after` passes `event`, modulo 65536 (`vring_need_event`
-/// in section 2.7.10).
+/// Returns true if an index that advances from `before` to `after` passes `event`, modulo 65536
+/// (`vring_need_event` in section 2.7.10).
 const fn needs_event(event: u16, before: u16, after: u16) -> bool {
     after.wrapping_sub(event).wrapping_sub(1) < after.wrapping_sub(before)
 }

@@ -70,14 +70,14 @@ fn copy(input: impl BufRead, mut output: impl Write, lines: impl Fn(u64) -> Resu
     Ok(())
 }
 
-/// The address of a line `NUMBER: 0xADDRESS ...` to be looked up: the fault's own, or the byte before a
-/// return address, which may be the first one of the next line.
+/// Returns the address to look up for a line `NUMBER: 0xADDRESS ...`. It is the address of the fault itself,
+/// or the byte before a return address: the return address may already belong to the next source line.
 fn frame(line: &str) -> Option<u64> {
     let (number, rest) = line.trim_start().split_once(':')?;
     let number: u32 = number.parse().ok()?;
     let mut words = rest.split_whitespace();
     let address = parse(words.next()?)?;
-    // std's backtraces have a dash behind the address, and begin with a return address, too.
+    // std's backtraces have a dash after the address. Their first address is a return address, too.
     let is_fault = number == 0 && words.next() != Some("-");
     Some(if is_fault { address } else { address.saturating_sub(1) })
 }

@@ -104,7 +104,7 @@ enum BenchPlatform {
 }
 
 impl Arguments {
-    /// Whether a suite is to be measured on a platform.
+    /// Returns true if the options select a suite on a platform. Without options, all are selected.
     fn selects(&self, suite: Suite, platform: BenchPlatform) -> bool {
         (self.suites.is_empty() || self.suites.contains(&suite))
             && self.platform.is_none_or(|wanted| wanted == platform)

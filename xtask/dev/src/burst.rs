@@ -1,4 +1,10 @@
 //! A load generator for bursts: many HTTP clients that connect to a server at the same time.
+//!
+//! A burst of connections is hard for a server: the accept queue overflows, SYNs are dropped, and clients
+//! wait for retransmissions. [`run`] opens all connections without blocking, and drives all clients from one
+//! thread with epoll. A [`Burst`] has the time until each client was served, and the reasons of failures. The
+//! host's kernel is part of the path, too. So a burst also records how much its TCP counters grew, which
+//! shows whether the host or the guest dropped connections.
 
 mod host;
 
@@ -17,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The request of each client; the server closes the connection behind its response.
+/// The request of each client. The server closes the connection after its response.
 const REQUEST: &[u8] = b"GET /bytes/100 HTTP/1.1\r\nHost: burst\r\nConnection: close\r\n\r\n";
 
 /// End of the response: its body.
@@ -29,13 +35,13 @@ const OTHER_DESCRIPTORS: u64 = 512;
 /// Number of events that one call of `epoll_wait` returns.
 const MAX_EVENTS: usize = 256;
 
-/// How fast the clients of a burst connect.
+/// Pace at which the clients of a burst connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// As fast as they can. The host's kernel drops SYNs, and acknowledgements of handshakes, for which the
-    /// queue of the listener has no room.
+    /// As fast as they can. If the queue of the listener is full, the host's kernel drops SYNs and the
+    /// acknowledgements of handshakes.
     Fastest,
-    /// As fast as the listener on the host accepts them: none is dropped before it reaches the guest.
+    /// As fast as the listener on the host accepts them. The host drops none before it reaches the guest.
     Accepted,
 }
 
@@ -55,7 +61,7 @@ pub(crate) struct Burst {
     times: Vec<Duration>,
     /// Number of clients by the reason why they were not served.
     failures: BTreeMap<String, usize>,
-    /// How much counters of the host's TCP grew meanwhile, of all its sockets.
+    /// Growth of counters of the host's TCP during the burst. The counters include all sockets of the host.
     host: BTreeMap<&'static str, u64>,
 }
 
@@ -129,7 +135,7 @@ impl Client {
         Ok(Self { stream: socket.into(), start, has_sent: false, response: Vec::new() })
     }
 
-    /// Continues after an event; returns whether the response is complete.
+    /// Continues after an event; returns true if the response is complete.
     fn step(&mut self) -> Result<bool> {
         if !self.has_sent {
             if let Some(error) = self.stream.take_error()? {
@@ -172,8 +178,8 @@ fn await_accepted(port: u16, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Has `clients` clients connect to `examples/httpd` at once; each sends a request and reads its response.
-/// Clients without one after `limit` have failed.
+/// Connects `clients` clients to `examples/httpd` at once. Each one sends a request and reads its response.
+/// Clients without a response after `limit` have failed.
 pub(crate) fn run(address: SocketAddr, clients: usize, pace: Pace, limit: Duration) -> Result<Burst> {
     raise_descriptor_limit(clients)?;
     let counters = host::counters();

@@ -1,5 +1,11 @@
 //! The list of crates that programs use in machines, `kernel/tests/crates/crates.toml`, and its tables in
 //! documents.
+//!
+//! The list has groups of crates that work. Each group is a package `crates_NAME`, a program that uses every
+//! crate of the group. A group divides its crates into those that work as they are published and those that
+//! need patches. The list also has crates that do not work, with the expected error and the reason. The ring
+//! `crates` tests the first, and with `--long` also the second. `cargo xtask figures` generates the tables in
+//! docs/compatibility.md. Versions are not in the list: they come from the lock file of the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +23,7 @@ pub(crate) const FOLDER: &str = "kernel/tests/crates/";
 pub(crate) struct Group {
     /// The package is `crates_NAME`.
     pub(crate) name: String,
-    /// What the crates are for.
+    /// Purpose of the crates.
     title: String,
     /// Crates that work, with the patched crates that they are built with.
     pub(crate) crates: BTreeMap<String, BTreeSet<String>>,
@@ -31,7 +37,7 @@ pub(crate) struct Unsupported {
     pub(crate) features: Vec<String>,
     /// Statements that use the crate.
     pub(crate) code: String,
-    /// What the build prints, or what the program prints when it fails.
+    /// Text of the error: a part of the output of the build, or of the program that fails.
     pub(crate) error: String,
     /// Why it does not work, in Markdown.
     pub(crate) why: String,
@@ -151,7 +157,8 @@ fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     format!("\n| {} |\n|{}\n{}", titles.join(" | "), " --- |".repeat(titles.len()), rows.concat())
 }
 
-/// The version of a package's dependency. Where there are several, the lock file has it beside the name.
+/// Returns the version of a package's dependency. If the lock file has several versions of a crate, it lists
+/// the version after the name of the dependency; otherwise only the entry of the crate has it.
 fn version(lock: &Table, package: &str, name: &str) -> Result<String> {
     let named = |wanted: &str| {
         let packages = tables(lock, "package");

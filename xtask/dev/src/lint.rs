@@ -1,4 +1,10 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
+//!
+//! There are three kinds of checks. Checks of text read Rust files, documents and manifests, and need no
+//! compiler: rules for comments and unsafe code, words, commands in documents, and generated tables. They run
+//! first, because they are quick. Then follow `cargo fmt` and clippy, once for each target and for each set
+//! of features that cargo would otherwise unify. The last check runs clippy on the kernel once more, and
+//! reports calls that end the machine if there is no memory (module `allocations`).
 
 mod allocations;
 mod commands;
@@ -8,6 +14,7 @@ mod documents;
 mod opened_paths;
 mod rules;
 mod scan;
+mod sentences;
 mod unsafe_code;
 mod words;
 mod x86_names;
@@ -42,8 +49,8 @@ pub(crate) const LONG_PACKAGES: [&str; 6] =
 
 const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, features: None };
 
-/// What clippy checks beside the default members. Kernel and loader are checked separately: in one command
-/// cargo would unify their features.
+/// Packages that clippy checks beside the default members. Kernel and loader are checked by separate
+/// commands: in one command cargo would unify their features.
 const OTHERS: [Selection; 6] = [
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
@@ -97,15 +104,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     check(setup::ensure)
 }
 
-/// Runs all checks but those of packages that are compiled [with clippy](compile_with_clippy) meanwhile: the
-/// default members, and with `--long` [`LONG_PACKAGES`].
+/// Runs all checks except clippy on the default members and [`LONG_PACKAGES`]. `cargo xtask test` compiles
+/// those [with clippy](compile_with_clippy) at the same time.
 pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     check_others(set_up)
 }
 
-/// Runs all checks. `set_up` installs the libraries of other targets; what does not need them is checked
-/// first.
+/// Runs all checks. `set_up` installs the libraries of other targets, after the checks that do not need them.
 pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     clippy(&DEFAULT_MEMBERS)?;
@@ -156,7 +162,11 @@ pub(crate) fn check_text() -> Result<()> {
     let banned = words::banned(glossary);
     let in_rust = rust.iter().flat_map(|(file, text)| {
         let (general, x86) = (rules::check(file, text), x86_names::check(file, text));
-        general.into_iter().chain(x86).chain(opened_paths::check(file, text))
+        general
+            .into_iter()
+            .chain(x86)
+            .chain(opened_paths::check(file, text))
+            .chain(sentences::check(file, text))
     });
     let mut violations: Vec<String> = in_rust.map(|found| found.to_string()).collect();
     let root = workspace::root();

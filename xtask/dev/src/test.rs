@@ -64,13 +64,13 @@ use xtask::uhyve::Engine;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to test; nothing named: lints and all rings
+    /// Rings to test; nothing named: lints and all rings
     #[arg(value_enum, value_name = "RING")]
     rings: Vec<Ring>,
     /// Also run what takes minutes; property tests start from a random seed
     #[arg(long)]
     long: bool,
-    /// Run only what the changes since a commit can affect; without one, what is not committed
+    /// Run only what the changes since a commit can affect; without one, the uncommitted changes
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, require_equals = true, default_missing_value = "HEAD")]
     #[arg(conflicts_with = "rings")]
     changed: Option<String>,
@@ -107,7 +107,8 @@ enum Ring {
 }
 
 impl Ring {
-    /// Whether the ring runs only if it is named or with `--long`, by itself after the others.
+    /// Returns true if the ring runs only if it is named or with `--long`. It then runs alone, after the
+    /// others.
     const fn is_long(self) -> bool {
         matches!(self, Self::Fuzz | Self::Miri | Self::Soak | Self::Std | Self::Crates)
     }
@@ -133,12 +134,12 @@ impl fmt::Display for Ring {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lints {
     None,
-    /// Those that need no compiler.
+    /// The lints that need no compiler.
     Text,
     All,
 }
 
-/// What a test run consists of.
+/// Contents of a test run.
 #[derive(Debug)]
 struct TestPlan {
     lints: Lints,
@@ -212,8 +213,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     report.finish()
 }
 
-/// Runs all rings but those that run by themselves. One whose parts could not be built is left out: the
-/// failed build is in the report. With a text, only tests whose names contain it run.
+/// Runs all rings except those that run alone. A ring whose parts could not be built is left out; the failed
+/// build is in the report. With `only`, only tests whose names contain that text run.
 fn test(report: &mut Report, builds: &Builds, plan: &TestPlan, only: Option<&str>) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();
@@ -237,7 +238,7 @@ fn test(report: &mut Report, builds: &Builds, plan: &TestPlan, only: Option<&str
     Ok(())
 }
 
-/// What the ring `qemu` tests.
+/// Images and platform of the ring `qemu`.
 #[derive(Debug)]
 struct QemuFixture<'a> {
     qemu: Qemu<'a>,

@@ -1,8 +1,9 @@
 //! `cargo xtask`: has cargo build the build tool `xtask`, and becomes it.
 //!
 //! The build tool has dependencies that take half a minute to compile, and the alias `cargo xtask` is quiet.
-//! This program has none, so it says within the first second what is being done. Later it compares times of
-//! files as cargo does, and starts the build tool without another run of cargo.
+//! This program has no dependencies, so it prints within the first second that the build tool is being built.
+//! Later it compares modification times of files as cargo does, and starts the build tool without another run
+//! of cargo.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +46,7 @@ fn launch() -> Result<ExitCode> {
     Err(Command::new(xtask).args(env::args_os().skip(1)).exec())
 }
 
-/// Has cargo build the build tool, visibly the first time; false if that fails.
+/// Builds the build tool with cargo; returns false if that fails. Cargo's output is visible the first time.
 fn build(root: &Path, is_first: bool) -> Result<bool> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -63,7 +64,8 @@ fn build(root: &Path, is_first: bool) -> Result<bool> {
     Ok(cargo.status()?.success())
 }
 
-/// Whether the executable is younger than all its sources, which cargo lists in the file beside it.
+/// Returns true if the executable is newer than all its sources and than [`WORKSPACE_FILES`]. Cargo lists the
+/// sources in the `.d` file beside the executable.
 fn is_current(executable: &Path, root: &Path) -> bool {
     let Ok(built) = modified(executable) else { return false };
     let Ok(list) = fs::read_to_string(executable.with_extension("d")) else { return false };

@@ -1,4 +1,4 @@
-//! What passes patched crates to cargo: a configuration file, and a lock file of its own.
+//! Files that pass patched crates to cargo: a configuration file, and a separate lock file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,9 @@ use super::Copy;
 use crate::digest::hex;
 use crate::quote::toml_string;
 
-/// Cargo has `resolver.lockfile-path` behind a flag, which it accepts if it takes itself for a nightly one.
-/// Unlike `RUSTC_BOOTSTRAP`, this variable does not reach the compiler. Build scripts inherit it, too: it
-/// matters to those only that run cargo themselves, which then takes flags of nightly ones without needing
-/// them.
+/// Variable that makes a stable cargo accept unstable flags, as a nightly one does: `resolver.lockfile-path`
+/// needs one. In contrast to `RUSTC_BOOTSTRAP`, the variable has no effect on the compiler. Build scripts
+/// inherit it. It affects only scripts that run cargo themselves: that cargo accepts unstable flags, too.
 const NIGHTLY_CARGO: (&str, &str) = ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly");
 
 /// Files for cargo.
@@ -43,8 +42,8 @@ impl Configuration {
         Ok(Self { file, lock: Some(derive_lock(&root.join("Cargo.lock"), &folder)?) })
     }
 
-    /// What includes the file in a workspace's configuration. It is optional: the workspace has to stay
-    /// usable when this repository's target folder is cleaned.
+    /// Returns the line that includes the file in a workspace's configuration. The line marks the file as
+    /// optional, so that the workspace stays usable after this repository's target folder was cleaned.
     pub(super) fn include(&self) -> String {
         format!(
             "# Crates that are patched for x86_64-unknown-hermit; `cargo xtask patch-config` renews the file.\n\
@@ -86,8 +85,8 @@ fn write_patches(folder: &Path, copies: &[Copy]) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Copies a lock file to a folder if it has changed since the last time. Cargo then makes local packages of
-/// those that are patched, and leaves the others as they are.
+/// Copies a lock file to a folder if it has changed since the last copy. In the copy, cargo turns the patched
+/// packages into local packages, and leaves the others unchanged.
 fn derive_lock(original: &Path, folder: &Path) -> Result<PathBuf> {
     let (lock, origin) = (folder.join("Cargo.lock"), folder.join("Cargo.lock.original"));
     let text = fs::read_to_string(original).with_context(|| format!("cannot read {}", original.display()))?;

@@ -1,4 +1,4 @@
-//! Which dependencies features enable, by cargo's rules.
+//! Dependencies that features enable, by cargo's rules.
 //!
 //! Cargo's metadata list more: a weak feature, `NAME?/FEATURE`, counts there as if it enabled the optional
 //! dependency `NAME`. It only enables a feature of the dependency if something else enables the dependency
@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// The packages of cargo's metadata with what is enabled of them. Features of a package are united over all
-/// that depend on it.
+/// The packages of cargo's metadata, each with its enabled features and dependencies. As cargo does, it
+/// unites the features that all dependents of a package enable.
 pub(super) struct Features<'a> {
     packages: HashMap<&'a str, Enabled<'a>>,
 }
@@ -51,7 +51,7 @@ impl<'a> Features<'a> {
         features
     }
 
-    /// Whether a package is built with a dependency.
+    /// Returns true if a package is built with a dependency.
     pub(super) fn is_enabled(&self, package: &str, dependency: &str) -> bool {
         self.packages.get(package).is_some_and(|package| {
             let mut edges = package.dependencies.iter().filter(|edge| edge.id == dependency);
@@ -59,7 +59,8 @@ impl<'a> Features<'a> {
         })
     }
 
-    /// Enables what follows directly from what is enabled; returns whether that was more.
+    /// Enables the features and dependencies that follow directly from the enabled ones. Returns true if it
+    /// has enabled more.
     fn spread(&mut self) -> bool {
         let mut is_more = false;
         let mut dependencies = Vec::new();
@@ -95,7 +96,7 @@ impl<'a> Enabled<'a> {
         self.features.len() + self.optional.len() > before
     }
 
-    /// What the enabled features enable, as the manifest says it.
+    /// Returns the values of the enabled features in the manifest's section `[features]`.
     fn values(&self) -> Vec<&'a str> {
         self.features.iter().flat_map(|name| strings(&self.package["features"][name])).collect()
     }
@@ -181,8 +182,7 @@ mod tests {
         json!({ "name": to, "pkg": to, "dep_kinds": [{ "kind": null, "target": null }] })
     }
 
-    /// Which of the packages that `crypto` may depend on it is built with, if a program uses it with these
-    /// features.
+    /// Returns the dependencies with which `crypto` is built if a program uses it with these features.
     fn enabled(features: &[&str]) -> Vec<&'static str> {
         let metadata = json!({
             "workspace_members": ["program"],

@@ -1,5 +1,10 @@
-//! The dependencies of a workspace's packages for the guest that cargo builds: their names, and where the
-//! sources are.
+//! The dependencies of a workspace's packages in a build for the guest: their names, and the folders of their
+//! sources.
+//!
+//! Only crates that are linked into the guest are patched. Dependencies of build scripts are not: they run on
+//! the host. Cargo's metadata list more dependencies than a build uses, for example those of weak features.
+//! So a [`Graph`] has only the edges that are linked and that [`Features`] finds enabled. Callers that need
+//! only names use [`names`], for which cargo downloads less.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +17,8 @@ use super::features::Features;
 use crate::process;
 use crate::target::GUEST_TARGET;
 
-/// The table below `[package.metadata]` by which patched copies are recognized. Its `original` is the folder
-/// of the sources.
+/// The table below `[package.metadata]` that marks patched copies. Its key `original` is the folder of the
+/// unpatched sources.
 pub(super) const MARK: &str = "hermit-patch";
 
 /// A package in a dependency graph.
@@ -29,7 +34,7 @@ pub(crate) struct Package {
     is_registered: bool,
 }
 
-/// What the dependencies are for.
+/// Purpose of the dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Programs,
@@ -50,8 +55,8 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Queries cargo, which writes the lock file if it is missing or out of date, and downloads what is
-    /// missing.
+    /// Queries cargo. That may write the lock file, if it is missing or out of date, and download missing
+    /// packages.
     pub(super) fn of(folder: &Path, features: &[String], purpose: Purpose) -> Result<Self> {
         let mut cargo = metadata();
         cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
@@ -81,7 +86,8 @@ impl Graph {
         })
     }
 
-    /// The packages from crates.io that those which `is_root` selects are built with, sorted.
+    /// Returns the packages from crates.io on which the workspace's packages that `is_root` selects depend,
+    /// directly or indirectly.
     pub(super) fn dependencies(&self, is_root: impl Fn(&Package) -> bool) -> Vec<&Package> {
         let roots = self.packages.iter().filter(|package| !package.is_registered && is_root(package));
         let mut pending: Vec<&str> = roots.map(|package| package.id.as_str()).collect();
@@ -93,7 +99,7 @@ impl Graph {
         self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
     }
 
-    /// The packages from crates.io that are built with this one, itself included.
+    /// Returns the packages from crates.io that depend on this one, directly or indirectly, and itself.
     pub(super) fn dependents(&self, package: &Package) -> Vec<&Package> {
         let mut pending = vec![package.id.as_str()];
         let mut found: HashSet<&str> = pending.iter().copied().collect();
@@ -111,7 +117,7 @@ impl Graph {
 }
 
 impl Package {
-    /// Whether it is the same version of the same crate.
+    /// Returns true if the other package is the same version of the same crate.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         (&self.name, &self.version) == (&other.name, &other.version)
     }
@@ -137,9 +143,9 @@ pub(super) fn metadata() -> Command {
     cargo
 }
 
-/// The names of what the program in `folder`, or the workspace's `packages`, are built with for the guest,
-/// build scripts too. Unlike a [`Graph`], which is of all the workspace's packages, it makes cargo download
-/// only what their build needs.
+/// Returns the names of all packages in a build for the guest, dependencies of build scripts too: of the
+/// program in `folder`, or of `packages` of the workspace there. A [`Graph`] contains all packages of the
+/// workspace; here, cargo downloads only those that the build needs.
 pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
     let mut cargo = process::cargo();
     cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--target", GUEST_TARGET]);
@@ -149,15 +155,15 @@ pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Re
     Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
 }
 
-/// Whether a dependency is linked for this purpose, not only used by a build script.
+/// Returns true if a dependency is linked for this purpose, not only used by a build script.
 fn is_linked(edge: &Value, purpose: Purpose) -> bool {
     let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
     kinds
         .any(|kind| kind["kind"].is_null() || (purpose == Purpose::ProgramsAndTests && kind["kind"] == "dev"))
 }
 
-/// Whether a dependency is built for this purpose. Build scripts' dependencies share features with others by
-/// cargo's resolver 1.
+/// Returns true if a dependency is built for this purpose. Build scripts' dependencies count: by cargo's
+/// resolver 1, they share features with the others.
 fn is_built(edge: &Value, purpose: Purpose) -> bool {
     let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
     is_linked(edge, purpose) || kinds.any(|kind| kind["kind"] == "build")

@@ -1,4 +1,10 @@
 //! Patches: lists of edits, as TOML.
+//!
+//! A file `CRATE/*.toml` is a patch for a range of versions, from `from` to below `below`. An edit replaces a
+//! text, `find` by `replace`, in one file or in all Rust files of a folder. In contrast to a diff it has no
+//! line numbers and no context, so a patch fits several versions of a crate. To notice a version that it does
+//! not fit, each edit has the number of times that its text must occur. A patch can also create files, and
+//! require patches of other crates. The [`Catalog`] has all patches and finds the one for a version.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Display, Formatter};
@@ -17,7 +23,7 @@ struct Edit {
     place: Place,
     find: String,
     replace: String,
-    /// How often the text must occur, in all files together.
+    /// Number of times that the text must occur, in all files together.
     count: usize,
 }
 
@@ -68,11 +74,11 @@ pub(super) struct Patch {
     origin: PathBuf,
     /// First version that it fits.
     pub(super) from: Version,
-    /// First later version that it is not for.
+    /// First later version that it does not fit.
     pub(super) below: Version,
     /// Crates that have to be patched, too.
     pub(super) requires: Vec<String>,
-    /// The crate needs its patch; otherwise only what requires it does.
+    /// True if the crate itself needs the patch. Otherwise only patches of other crates require it.
     pub(super) is_for_itself: bool,
     /// The crate compiles without its patch, too, but does not work.
     compiles_unpatched: bool,
@@ -110,7 +116,7 @@ impl Patch {
     }
 
     /// Applies the patch to the sources in `folder`; returns the files that differ or are new. Each edit sees
-    /// what the earlier ones have made of its file.
+    /// the results of the earlier edits.
     ///
     /// # Errors
     ///
@@ -146,8 +152,8 @@ impl Edit {
         })
     }
 
-    /// Edits files of the crate in `folder`, of which some have new texts in `files` already. Lines end with
-    /// `\n` afterwards.
+    /// Edits files of the crate in `folder`, and puts their new texts into `files`. If `files` has a text
+    /// already, an earlier edit made it, and this edit changes that text. Lines end with `\n` afterwards.
     fn apply(&self, folder: &Path, files: &mut Files) -> Result<()> {
         let mut found = Vec::new();
         for path in self.place.files(folder)? {
@@ -200,7 +206,7 @@ fn string<'a>(table: &'a Table, key: &str) -> Result<&'a str> {
     table.get(key).and_then(Value::as_str).with_context(|| format!("there is no `{key}`"))
 }
 
-/// The path that `key` names, which is below the folder of the crate.
+/// Returns the path that `key` names, relative to the folder of the crate. Paths outside of it are rejected.
 fn relative(table: &Table, key: &str) -> Result<PathBuf> {
     let path = PathBuf::from(string(table, key)?);
     ensure!(
@@ -238,22 +244,22 @@ impl Catalog {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, patch)| patch)
     }
 
-    /// Whether one of these crates needs a patch in some version.
+    /// Returns true if one of these crates needs a patch in some version.
     pub(super) fn has_any_of(&self, names: &HashSet<String>) -> bool {
         self.0.iter().any(|(name, patch)| patch.is_for_itself && names.contains(name))
     }
 
-    /// Whether a crate that needs a patch compiles without one, so that a build does not tell that it has
-    /// none.
+    /// Returns true if a crate that needs a patch compiles without one. A build then does not show that the
+    /// patch is missing.
     pub(super) fn compiles_unpatched(&self, name: &str) -> bool {
         self.of(name).any(|patch| patch.compiles_unpatched)
     }
 
-    /// The patch of a crate in a version; `None` if the crate has none.
+    /// Returns the patch of a crate for a version; `None` if the crate has no patches.
     ///
     /// # Errors
     ///
-    /// Says which versions are known if none of the crate's patches fits.
+    /// Fails if no patch of the crate fits the version. The error lists the versions that have patches.
     pub(super) fn find<'a>(&'a self, name: &'a str, version: &str) -> Result<Option<&'a Patch>, String> {
         if self.of(name).next().is_none() {
             return Ok(None);

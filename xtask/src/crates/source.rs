@@ -109,7 +109,7 @@ pub(super) fn original(graph: &Graph, package: &Package) -> Result<PathBuf> {
     Ok(fetch(graph, &package.name, &package.version)?.folder)
 }
 
-/// Has cargo download a version of a crate, unless it is there.
+/// Downloads a version of a crate with cargo, unless it was downloaded before.
 fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
     let manifest = format!(

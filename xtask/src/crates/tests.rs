@@ -15,7 +15,7 @@ fn crate_with_socket2(folder: &Path) {
     let manifest = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nsocket2 = \"0.6\"\n\
                     [target.'cfg(windows)'.dependencies]\nfiletime = \"0.2\"\n[workspace]\n";
-    // Has cargo download what the crate needs, which is without network from here on.
+    // Cargo downloads the crate's dependencies here. After this, it runs without network.
     Graph::of(workspace::root(), &[], Purpose::Programs).unwrap();
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::write(folder.join("lib.rs"), "").unwrap();
@@ -85,7 +85,8 @@ fn optional_dependency_is_patched() {
     fs::remove_dir_all(configuration.folder()).unwrap();
 }
 
-/// What is selected for a crate with socket2, whose patch requires one of libc: `libc` is that.
+/// Returns the selection for a crate that depends on socket2. The patch of socket2 requires one of libc,
+/// whose text is `libc`.
 fn selection_with_required(libc: &str) -> Selection {
     let dir = tempfile::tempdir().unwrap();
     crate_with_socket2(dir.path());

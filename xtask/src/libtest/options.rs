@@ -1,4 +1,10 @@
 //! libtest's options, as far as the runner implements them.
+//!
+//! In a test executable of Linux, libtest parses the arguments of `cargo test -- ARGUMENTS` itself. Here the
+//! runner replaces a part of libtest, because it boots a machine for each test. It selects tests, limits how
+//! many run at a time, and prints the results. So it must understand the arguments in the same way. If there
+//! is one that it does not implement, [`Options::parse`] returns `None`, and libtest handles all of them in a
+//! single machine.
 
 use std::env;
 use std::ffi::OsString;
@@ -58,8 +64,8 @@ enum Color {
 }
 
 impl Options {
-    /// Parses the arguments of a test executable, and the variables that libtest reads. `None` if libtest
-    /// itself must handle them.
+    /// Parses the arguments of a test executable, and the variables that libtest reads. Returns `None` if
+    /// libtest itself must handle them.
     pub(super) fn parse(arguments: &[OsString]) -> Result<Option<Self>> {
         let Ok(mut options) = Self::try_parse_from(arguments) else { return Ok(None) };
         options.no_capture |= env::var_os("RUST_TEST_NOCAPTURE").is_some_and(|value| value != "0");
@@ -72,8 +78,8 @@ impl Options {
         Ok(Some(options))
     }
 
-    /// Whether the output of a test is kept until it has ended, and printed only if it fails or if that is
-    /// asked for.
+    /// Returns true if the output of a test is kept until the test has ended. It is then printed only if the
+    /// test fails, or if an option requests it.
     pub(super) fn captures(&self) -> bool {
         !self.no_capture
     }
@@ -98,8 +104,8 @@ impl Options {
             && (!self.ignored || test.ignored.is_some())
     }
 
-    /// Returns the number of machines that run at a time. By default they have, together, as many CPUs as the
-    /// host; machines with options that only one can have at a time run one after the other.
+    /// Returns the number of machines that run at a time. By default, their CPUs together are as many as the
+    /// host has. Exclusive machines ([`VmNeeds::is_exclusive`]) run one after the other.
     pub(super) fn jobs(&self, vm: &VmNeeds) -> Result<usize> {
         if vm.is_exclusive {
             return Ok(1);

@@ -1,11 +1,17 @@
 //! Results of tests, in libtest's formats `pretty` and `terse`.
+//!
+//! Tools and users read the output of `cargo test`, so it must look exactly as if libtest had printed it:
+//! names, verdicts, colors, the outputs of failed tests, and the summary. `pretty` has a line for each test;
+//! `terse` has a character for each, in lines of 88. If tests run side by side, a line is printed when its
+//! test has ended. If they run one after the other, the name is printed at the start and the verdict at the
+//! end.
 
 use std::io::{self, Write};
 use std::time::Instant;
 
 use super::{Test, Verdict};
 
-/// A test that has run longer is reported, once.
+/// Time in seconds after which a running test is reported, once.
 pub(super) const WARNING_SECONDS: u64 = 60;
 
 /// Number of results in a line of the terse format.
@@ -15,7 +21,7 @@ const RED: u8 = 31;
 const GREEN: u8 = 32;
 const YELLOW: u8 = 33;
 
-/// How results are printed.
+/// Style in which results are printed.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of libtest")]
 pub(super) struct Style {
@@ -92,7 +98,7 @@ impl<W: Write> Report<W> {
         self.out.flush()
     }
 
-    /// Prints outputs and the summary; returns whether no test failed.
+    /// Prints outputs and the summary; returns true if no test failed.
     pub(super) fn finish(mut self, filtered_out: usize) -> io::Result<bool> {
         let (passed, failed) = (std::mem::take(&mut self.passed), std::mem::take(&mut self.failed));
         if self.style.shows_output {

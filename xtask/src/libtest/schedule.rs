@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::report::{Report, WARNING_SECONDS};
 use super::{Test, Verdict};
 
-/// What happens to the test of an index.
+/// Start or end of a test. The channel sends it with the index of the test.
 #[derive(Debug)]
 enum Event {
     Starts,

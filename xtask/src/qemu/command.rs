@@ -101,8 +101,9 @@ impl Guest {
     }
 }
 
-/// An image as a part of the option `-initrd`: without debugging information, which would take memory of the
-/// guest until the image is loaded. What is no executable is passed as it is, for the loader to refuse it.
+/// Returns an image as a part of the option `-initrd`. Debugging information is removed from a copy: it would
+/// take memory of the guest until the image is loaded. A file that is not an executable is passed unchanged;
+/// the loader rejects it.
 fn image_module(folder: &Path, file: &Path) -> Result<String> {
     let executable = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let Some(executable) = without_debug_info(&executable) else { return module(folder, "image", file) };

@@ -61,7 +61,7 @@ pub(super) fn relay_errors(mut pipe: impl Read) {
     }
 }
 
-/// Whether two descriptors are those of one file, pipe, socket or terminal.
+/// Returns true if two descriptors refer to the same file, pipe, socket or terminal.
 pub(super) fn is_same_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     let identity = |descriptor: BorrowedFd<'_>| -> io::Result<(u64, u64)> {
         let metadata = File::from(descriptor.try_clone_to_owned()?).metadata()?;

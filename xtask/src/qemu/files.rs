@@ -42,7 +42,7 @@ pub(super) fn handled_file(folder: &Path) -> PathBuf {
     folder.join("handled")
 }
 
-/// The FIFO of standard input, if the guest in `folder` has that from a device.
+/// The FIFO of the guest's standard input, if a virtio console provides it.
 pub fn input_fifo(folder: &Path) -> PathBuf {
     folder.join("input")
 }

@@ -1,4 +1,10 @@
 //! Guests and their machines.
+//!
+//! A [`Guest`] is the complete description of a machine in QEMU: machine type, accelerator, memory, devices,
+//! and the program with its arguments. The module `command` makes QEMU's command line of it, and `process`
+//! runs it. Some devices need an option for both sides: QEMU does not tell a kernel that is booted by PVH
+//! where virtio-mmio devices are, so the kernel's command line names their addresses. The methods of
+//! [`Board`] have these pairs of options for each machine type.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -122,7 +128,7 @@ pub struct Guest {
     pub kernel: PathBuf,
     /// The image for the loader.
     pub image: Option<PathBuf>,
-    /// Tar archive with the initial tree of files.
+    /// Initramfs: a tar archive with the initial files.
     pub tree: Option<PathBuf>,
     /// Machine type.
     pub board: Board,
@@ -148,17 +154,18 @@ pub struct Guest {
     pub extra_options: Vec<String>,
     /// Options of the kernel on its command line.
     pub kernel_options: Vec<String>,
-    /// What the kernel mounts, in the order of the devices' tags.
+    /// Mounts of the kernel, in the order of the devices' tags.
     pub mounts: Vec<MountConfig>,
     /// Directory in which the program starts; `None` is the root.
     pub workdir: Option<String>,
-    /// Whether standard input is a virtio console, fed by a FIFO in QEMU's folder, instead of the first
-    /// serial port, which takes a byte or two in each turn of QEMU's main loop.
+    /// True if the guest's standard input is a virtio console, which reads from a FIFO in QEMU's folder.
+    /// Otherwise it is the first serial port. That one is slow: it takes a byte or two in each iteration of
+    /// QEMU's main loop.
     pub has_input_device: bool,
     /// True if the machine has a balloon device, by which free memory returns to the host.
     pub has_balloon: bool,
-    /// Whether the machine has a second serial port, for the guest's standard error: without it there is one
-    /// stream.
+    /// True if the machine has a second serial port for the guest's standard error. Otherwise standard output
+    /// and standard error are one stream.
     pub has_error_stream: bool,
 }
 

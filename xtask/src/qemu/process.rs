@@ -1,4 +1,10 @@
 //! The process of QEMU: its start, end and time limit.
+//!
+//! QEMU's own exit code says nothing about the program in the guest: the guest writes the program's status to
+//! a file in a temporary folder ([`status`]). While QEMU runs, this process polls for reasons to end it: the
+//! time limit, signals to this process, and virtiofsd that has ended. The first signal presses the guest's
+//! power button, if its program handles requests to end. A second signal, or the end of the grace period,
+//! kills QEMU.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -27,15 +33,15 @@ const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for QEMU to exit after a program that serves its devices has.
 const EXIT_TIME: Duration = Duration::from_secs(5);
 
-/// How a guest ended.
+/// Result of a guest's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// It exited with this status.
     Exited(u8),
     /// It reached its time limit and was killed.
     TimedOut,
-    /// It was killed by a signal to this process, to which this exit code belongs: its program does not
-    /// handle it, or it was the second one.
+    /// It was killed because this process received a signal, with the exit code of that signal. The program
+    /// does not handle requests to end, or it was the second signal.
     Signal(u8),
     /// It did not end within the grace period after a signal and was killed.
     GraceExpired,
@@ -46,9 +52,9 @@ pub enum End {
 }
 
 impl Guest {
-    /// Runs the guest until it exits. Its output streams are those of this process, or one stream if these
-    /// are one file, such as a terminal, which keeps the order of what the guest writes to both. It is killed
-    /// once `is_served` says that a program which serves its devices has ended.
+    /// Runs the guest until it exits. Its output goes to the output streams of this process. If these are one
+    /// file, such as a terminal, the guest has only one stream, which keeps the order of its writes. The
+    /// guest is killed when `is_served` returns false: a program that serves one of its devices has ended.
     pub fn run(&self, input: Input, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let guest = Self {
@@ -56,7 +62,8 @@ impl Guest {
             has_error_stream: !is_same_file(io::stdout().as_fd(), io::stderr().as_fd()),
             ..self.clone()
         };
-        // QEMU opens the file of its standard error once more, as it can a pipe, but not every file.
+        // The guest's second serial port is QEMU's standard error, which QEMU opens once more by its path.
+        // That works for a pipe, but not for every file, so a thread copies from a pipe.
         let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
         let command = dies_with_parent(guest.command(folder.path())?);
         let mut child = guest.start(command, Stdio::inherit(), errors)?;
@@ -64,8 +71,8 @@ impl Guest {
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path(), is_served)?;
         if let Some(relay) = relay {
-            // A reader that has stopped reading does not delay the end of a guest that was killed, nor
-            // Ctrl-C.
+            // If the reader of standard error has stopped reading, the copy never ends. It must not delay the
+            // end after the guest was killed, or after Ctrl-C.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
             let (start, signals) = (Instant::now(), signals::count());
             while !relay.is_finished() && start.elapsed() < limit && signals::count() == signals {
@@ -141,7 +148,7 @@ impl Guest {
             if end == End::NotServed && child.try_wait().context("cannot wait for QEMU")?.is_some() {
                 break;
             }
-            // Killing fails if it has exited meanwhile, which is as good.
+            // `kill` fails if QEMU has exited meanwhile.
             let _: io::Result<()> = child.kill();
             child.wait().context("cannot wait for QEMU")?;
             return Ok(end);
@@ -156,9 +163,9 @@ struct Watch<'a> {
     guest: &'a Guest,
     folder: &'a Path,
     start: Instant,
-    /// The connection by which the power button was pressed after the first signal, and when.
+    /// Connection to QEMU's monitor that pressed the power button after the first signal, and the time.
     request: Option<(UnixStream, Instant)>,
-    /// When a program that serves the devices was found to have ended.
+    /// Time at which a program that serves the devices was found to have ended.
     not_served: Option<Instant>,
 }
 
@@ -167,8 +174,8 @@ impl<'a> Watch<'a> {
         Self { guest, folder, start: Instant::now(), request: None, not_served: None }
     }
 
-    /// Returns the reason to kill the guest, if there is one. After the first signal the power button is
-    /// pressed instead, if the program handles it.
+    /// Returns the reason to kill the guest, if there is one. After the first signal, presses the power
+    /// button instead, if the program handles it.
     fn reason_to_kill(&mut self) -> Option<End> {
         match (signals::count(), &self.request) {
             (0, _) => {}

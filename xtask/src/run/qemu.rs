@@ -30,7 +30,7 @@ struct QemuDevices {
     options: Vec<String>,
     /// Options of the guest's kernel.
     kernel_options: Vec<String>,
-    /// The network to which the options refer, which ends after the guest.
+    /// The network of the guest. It ends after the guest.
     _network: Option<UserNetwork>,
     /// The virtiofsds, which are killed when the guest has ended.
     virtiofsds: Vec<Virtiofsd>,

@@ -2,8 +2,8 @@
 //!
 //! It is musl's, compiled from its sources over the kernel's functions; what depends on Linux is ours
 //! (`xtask/c_library`). Its objects are members of a library of the target that every program is linked to,
-//! behind Rust's own functions of the same names, so that linkers take what is left undefined. It is made
-//! when a program first needs it, or by `cargo xtask setup --c`.
+//! after Rust's own functions of the same names, so that linkers take the functions that are left undefined.
+//! It is made when a program first needs it, or by `cargo xtask setup --c`.
 
 mod compiler;
 mod musl;
@@ -44,7 +44,7 @@ const FIRST: &str = "hermit-c.o";
 const EMPTY_LIBRARIES: [&str; 7] =
     ["libc.a", "libm.a", "libpthread.a", "libdl.a", "librt.a", "libutil.a", "libstdc++.a"];
 
-/// Whether a file of the target is the library whose size depends on the C library.
+/// Returns true if a file of the target is the library whose size depends on the C library.
 pub(super) fn is_library(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))

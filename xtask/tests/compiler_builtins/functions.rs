@@ -19,7 +19,7 @@ pub(crate) mod selection {
     pub(super) const STRING_MOVES_BYTES: u8 = 2;
     pub(super) const STRING_MOVES_VECTORS: u8 = 4;
 
-    /// What moves memory, and how `f64` are multiplied.
+    /// Way in which memory is moved, and in which `f64` are multiplied.
     #[derive(Clone, Copy, Debug)]
     pub(crate) enum Variant {
         /// Vectors of 16 bytes; separate multiplication.
@@ -28,7 +28,7 @@ pub(crate) mod selection {
         Wide,
         /// `rep movsq` and the like, as on an emulated processor.
         Words,
-        /// `rep movsb` and the like for what is very long.
+        /// `rep movsb` and the like for very long sizes.
         Bytes,
     }
 

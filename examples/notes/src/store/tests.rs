@@ -83,7 +83,7 @@ proptest! {
         if damaged > 0 {
             prop_assert_eq!(fs::metadata(folder.path().join(DAMAGED)).unwrap().len(), damaged);
         }
-        // It goes on behind what is left.
+        // The store continues after the complete records.
         store.put("next", "text").unwrap();
         drop(store);
         let (mut store, damaged) = open(&folder);

@@ -1,4 +1,9 @@
-//! One end of a TCP connection: segments of arbitrary fields, calls of its owner, and time.
+//! Fuzz target: one end of a TCP connection, with segments of arbitrary fields, calls of its owner, and time.
+//!
+//! The script is both the peer and the owner. The numbers of a segment are mostly near the expected ones,
+//! since arbitrary numbers would be dropped early. Each byte of a stream follows from its sequence number, so
+//! that sent and received data can be checked without a copy of the stream. The pool is small, so that memory
+//! runs out.
 
 use hermit_tcp::{
     Algorithm, Connection, Flags, Header, KeepAlive, Options, Parameters, Pool, SackBlock, SackBlocks,
@@ -10,15 +15,15 @@ use crate::{MILLISECOND, Script};
 const ISS: Seq = Seq(u32::MAX - 3000);
 const IRS: Seq = Seq(u32::MAX - 5000);
 
-/// Limit of the pool in bytes: 24 chunks, so that it is used up.
+/// Limit of the pool in bytes: 24 chunks, so that it is exhausted.
 const POOL: usize = 24 << 12;
 
-/// Maximum number of segments that one step may make the connection send, and of timers that expire at one
+/// Maximum number of segments that the connection may send in one step, and of timers that may expire at one
 /// time.
 const MAX_SEGMENTS: usize = 2000;
 const MAX_TIMERS: usize = 100;
 
-/// The byte of a stream with a sequence number.
+/// Returns the byte of a stream with a sequence number.
 fn byte(seq: Seq) -> u8 {
     let [a, b, c, _] = seq.0.to_le_bytes();
     a ^ b ^ c
@@ -29,10 +34,10 @@ struct Owner {
     connection: Connection,
     pool: Pool,
     now: u64,
-    /// Numbers of the next byte that is written, and that is read.
+    /// Number of the next byte to be written, and of the next byte to be read.
     written: Seq,
     read: Seq,
-    /// The device is full.
+    /// True while the device is full.
     is_held: bool,
 }
 
@@ -45,7 +50,7 @@ impl Script<'_> {
         u32::from(self.word()) << 16 | u32::from(self.word())
     }
 
-    /// A number at or near `base`, or any.
+    /// Returns a number that is mostly at or near `base`.
     fn seq(&mut self, base: Seq) -> Seq {
         match self.byte() {
             0..=99 => base,
@@ -90,7 +95,7 @@ impl Script<'_> {
         }
     }
 
-    /// Hands a segment to `take` whose numbers are near those that are expected.
+    /// Calls `take` with a segment whose numbers are mostly near the expected ones.
     fn segment<R>(&mut self, next: Seq, sent: Seq, take: impl FnOnce(&Segment<'_>) -> R) -> R {
         let flags = match self.byte() {
             0..=199 => Flags::ACK,
@@ -185,7 +190,7 @@ impl Owner {
     fn check(&self, transmit: &Transmit, max: u32) {
         let header = &transmit.header;
         assert!(transmit.size() <= max.max(transmit.mss), "{transmit:?}");
-        // A window probe has any byte where the peer has one.
+        // A window probe has an arbitrary byte in place of an acknowledged one.
         let acknowledged = self.written - self.connection.unacknowledged().0;
         let is_probe = transmit.size() == 1 && header.seq + 1 == acknowledged;
         let data = self.connection.payload(transmit).flatten();
@@ -197,7 +202,7 @@ impl Owner {
         assert!(end.is_up_to(self.written) || transmit.size() == 0, "what was not written");
     }
 
-    /// Lets time pass; all that is due in it is done.
+    /// Advances the time, and handles the deadlines until then.
     fn wait(&mut self, until: u64, max: u32) {
         let mut count = 0;
         while let Some(deadline) = self.connection.deadline().filter(|&deadline| deadline <= until) {

@@ -1,9 +1,9 @@
 //! Fuzz targets of the network stack.
 //!
-//! The fuzzer's bytes are a script: socket calls of two hosts, what a lossy, corrupting link does to the
-//! frames between them, and packets from strangers with right lengths and checksums, such as fragments and
-//! neighbor discovery. A third host has no addresses: the script sends it router advertisements and DHCP
-//! replies. A second target has one end of a TCP connection instead, a third one the kernel's resolver.
+//! The fuzzer's bytes are a script: socket calls of two hosts, faults of the link between them (loss,
+//! corruption), and packets from strangers with correct lengths and checksums, such as fragments and neighbor
+//! discovery. A third host has no addresses: the script sends it router advertisements and DHCP replies. A
+//! second target has one end of a TCP connection instead, a third one the kernel's resolver.
 
 mod connection;
 mod names;
@@ -27,11 +27,11 @@ use hermit_net_stack::{
 /// A millisecond in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// Limit on the stack's buffers in bytes. It is low, since clearing the buffers would take most of a run's
+/// Limit on the stack's buffers in bytes. It is low, since clearing larger buffers would take most of a run's
 /// time.
 const BUFFER_LIMIT: usize = 512 << 10;
 
-/// Frames on their way in one direction.
+/// Frames in flight in one direction.
 type FrameQueue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// A network device at one end of a link.
@@ -55,7 +55,7 @@ impl NetDevice for Port {
 
     fn receive<R>(&mut self, take: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R> {
         let frame = self.incoming.borrow_mut().pop_front()?;
-        // A fuzzer does not find correct checksums, so they count as checked.
+        // A fuzzer does not find correct checksums, so they count as verified.
         Some(take(&frame, ReceivedInfo { checksum_good: true }))
     }
 
@@ -158,7 +158,7 @@ fn act_on_unconfigured(node: &mut NetworkNode, what: u8, script: &mut Script<'_>
     node.incoming.borrow_mut().extend(frame);
 }
 
-/// The rest of the script; bytes are taken from its start, and are 0 after its end.
+/// Rest of the script. Bytes are taken from its start, and are 0 after its end.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -215,7 +215,7 @@ pub fn stack(data: &[u8]) {
             node.stack.poll(now);
         }
         third.stack.poll(now);
-        // No host receives these frames: only the last ones are kept, for replies.
+        // No host receives these frames. Only the last ones are kept, for replies.
         if let Some(device) = third.stack.device() {
             let mut outgoing = device.outgoing.borrow_mut();
             let old = outgoing.len().saturating_sub(8);
@@ -321,8 +321,8 @@ mod tests {
         std::iter::successors(Some(1), next).map(u64::to_be_bytes)
     }
 
-    /// Random scripts for the third host. Router advertisements that reach smoltcp unfiltered make it panic
-    /// here.
+    /// Random scripts for the third host. smoltcp would panic here if router advertisements reached it
+    /// unfiltered.
     #[test]
     fn random_frames_do_not_panic() {
         let mut random = random().skip(1);
@@ -336,7 +336,8 @@ mod tests {
         }
     }
 
-    /// A command of a script with arguments: three of four are packets; others let time pass, and connect.
+    /// Returns a command of a script with arguments. Three of four are packets; others advance time, and
+    /// connect.
     fn packet_command(bytes: [u8; 8]) -> [u8; 8] {
         let kind = if bytes[0] < 192 { 0xc0 } else { 0 };
         let mut command = bytes;
@@ -344,7 +345,7 @@ mod tests {
         command
     }
 
-    /// Random packets with right lengths and checksums, for all hosts.
+    /// Random packets with correct lengths and checksums, for all hosts.
     #[test]
     fn random_packets_do_not_panic() {
         let mut random = random();

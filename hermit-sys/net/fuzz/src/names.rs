@@ -1,4 +1,4 @@
-//! The fuzz target of the kernel's resolver: texts of files, and a network that answers with the fuzzer's
+//! Fuzz target: the kernel's resolver, with texts of files, and a network that answers with the fuzzer's
 //! bytes.
 
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use hermit_resolver::{
     Address, Configuration, Families, Resolution, StreamId, Transport, hosts, numeric, order,
 };
 
-/// Maximum number of polls of a lookup in a silent network: a few servers and names, each with a few
-/// datagrams.
+/// Maximum number of polls of a lookup in a silent network: a few servers and names, and a few datagrams for
+/// each.
 const MAX_POLLS: usize = 2000;
 
 /// Size of the header of a message in bytes.
@@ -26,7 +26,7 @@ impl<'a> Script<'a> {
         Some(first)
     }
 
-    /// Bytes after their number.
+    /// Returns a part of the script. Its length precedes it.
     fn part(&mut self) -> &'a [u8] {
         let count = usize::from(self.byte().unwrap_or(0)).min(self.0.len());
         let (part, rest) = self.0.split_at(count);
@@ -35,19 +35,19 @@ impl<'a> Script<'a> {
     }
 }
 
-/// A network that follows the script; it is silent when that has ended.
+/// A network that follows the script. After the end of the script it is silent.
 struct Network<'a> {
     script: Script<'a>,
     now: u64,
     random: u16,
-    /// The last query, to which responses are made.
+    /// Last query: responses answer it.
     query: Vec<u8>,
     received: Vec<u8>,
     connections: [bool; 2],
 }
 
 impl Network<'_> {
-    /// A message of a server: any bytes, or those of a response to the last query.
+    /// Returns a message of a server: arbitrary bytes, or a response to the last query.
     fn message(&mut self) -> Vec<u8> {
         let kind = self.script.byte().unwrap_or(0);
         let part = self.script.part();

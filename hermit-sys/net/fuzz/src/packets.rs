@@ -1,5 +1,8 @@
-//! Packets with right lengths and checksums, whose contents are the script's: a fuzzer hardly finds those by
-//! itself.
+//! Packets with correct lengths and checksums, and other contents from the script.
+//!
+//! A fuzzer hardly finds packets that pass the checks of lengths and checksums by itself. This module builds
+//! them from a few bytes of the script: ARP, ICMP, UDP and TCP over both IP versions, with IPv6 extension
+//! headers, and as fragments that may overlap or be missing.
 
 use crate::Script;
 use crate::unconfigured::checksum;
@@ -25,7 +28,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Addresses of a packet to the host with a number.
+    /// Returns the addresses of a packet to the host with a number.
     fn new(script: &mut Script<'_>, number: u8, is_v4: bool) -> Self {
         let [from, to] = [script.byte(), script.byte()];
         let few = from % 8 + 4;
@@ -62,21 +65,21 @@ impl Ends {
         self.source.len() == 4
     }
 
-    /// The checksum of a message with the pseudo header.
+    /// Returns the checksum of a message, including the pseudo header.
     fn checksum(&self, protocol: u8, message: &[u8]) -> [u8; 2] {
         let size = u16::try_from(message.len()).unwrap_or(0).to_be_bytes();
         checksum(&[&self.source, &self.destination, &size, &[0, protocol], message])
     }
 }
 
-/// `size` bytes of the script, or zeros after its end.
+/// Returns `size` bytes of the script, or zeros after its end.
 fn padded(script: &mut Script<'_>, size: usize) -> Vec<u8> {
     let mut bytes = script.bytes(size).to_vec();
     bytes.resize(size, 0);
     bytes
 }
 
-/// Frames for the host with a number: an ARP packet, or a packet of IP, whole or in fragments.
+/// Returns frames for the host with a number: an ARP packet, or an IP packet, whole or in fragments.
 pub(crate) fn frames(script: &mut Script<'_>, number: u8) -> Vec<Vec<u8>> {
     let how = script.byte();
     if how >= 240 {
@@ -168,7 +171,7 @@ fn segment(script: &mut Script<'_>, ends: &Ends) -> Vec<u8> {
     segment
 }
 
-/// A message of `ICMPv6`, of neighbor discovery with options.
+/// Returns an `ICMPv6` message. Messages of neighbor discovery have options.
 fn icmpv6(script: &mut Script<'_>, ends: &Ends) -> Vec<u8> {
     let choice = script.byte();
     let kind = ICMPV6_TYPES.get(usize::from(choice % 16)).copied().unwrap_or(choice);
@@ -193,7 +196,7 @@ fn icmpv6(script: &mut Script<'_>, ends: &Ends) -> Vec<u8> {
     message
 }
 
-/// The start of a packet that the host may have sent, for an error about it.
+/// Returns the start of a packet that the host may have sent. An ICMP error quotes it.
 fn quoted(script: &mut Script<'_>, ends: &Ends) -> Vec<u8> {
     let protocol = [UDP, TCP, ICMP, FRAGMENT][usize::from(script.byte() % 4)];
     let head = if ends.is_v4() {
@@ -207,7 +210,7 @@ fn quoted(script: &mut Script<'_>, ends: &Ends) -> Vec<u8> {
     quoted
 }
 
-/// A packet, of IPv6 with extension headers.
+/// Returns a packet, with extension headers in IPv6.
 fn whole(script: &mut Script<'_>, ends: &Ends, protocol: u8, payload: Vec<u8>) -> Vec<u8> {
     if ends.is_v4() {
         return v4(script, ends, protocol, &payload, 0);
@@ -219,7 +222,8 @@ fn whole(script: &mut Script<'_>, ends: &Ends, protocol: u8, payload: Vec<u8>) -
     v6(script, ends, next, &rest)
 }
 
-/// What an extension header precedes, with that header.
+/// Puts an extension header before the payload `rest` of the protocol `next`. Returns its protocol and the
+/// bytes.
 fn extended(script: &mut Script<'_>, next: u8, rest: Vec<u8>) -> (u8, Vec<u8>) {
     let kind = script.byte();
     match kind % 4 {
@@ -233,7 +237,7 @@ fn extended(script: &mut Script<'_>, next: u8, rest: Vec<u8>) -> (u8, Vec<u8>) {
             let head = [next, 0, 0, kind >> 2 & 1, 0, 0, 0, kind >> 4];
             (FRAGMENT, [&head[..], &rest].concat())
         }
-        // As many nested ones as fit.
+        // As many nested fragment headers as fit.
         _ => {
             let nested = [FRAGMENT, 0, 0, 0, 0, 0, 0, 1].repeat(usize::from(script.byte()));
             (FRAGMENT, [&nested[..], &[next, 0, 0, 0, 0, 0, 0, 1], &rest].concat())
@@ -241,7 +245,7 @@ fn extended(script: &mut Script<'_>, next: u8, rest: Vec<u8>) -> (u8, Vec<u8>) {
     }
 }
 
-/// The fragments of a packet: in any order, some of them missing, twice, or overlapping.
+/// Returns the fragments of a packet, in any order. Some may be missing, duplicated, or overlapping.
 fn fragments(script: &mut Script<'_>, ends: &Ends, protocol: u8, payload: &[u8]) -> Vec<Vec<u8>> {
     let (step, identification) = (usize::from(script.byte() % 8 + 1) * 8, script.byte() % 4);
     let count = payload.len().div_ceil(step);

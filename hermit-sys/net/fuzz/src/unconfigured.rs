@@ -1,17 +1,17 @@
 //! Frames for the host without addresses: router advertisements and DHCP replies with contents of the script.
 //!
-//! Checksums and DHCP transaction IDs, which a fuzzer does not find, are filled in.
+//! Checksums and DHCP transaction IDs are filled in, since a fuzzer does not find them.
 
 use crate::{NetworkNode, Script};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
 const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// BOOTREPLY, and the magic waker_key before the options (RFC 2131 §2 and §3).
+/// BOOTREPLY, and the magic cookie before the options (RFC 2131 §2 and §3).
 const BOOTREPLY: u8 = 2;
 const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 
-/// The Internet checksum (RFC 1071). Each part but the last has an even size.
+/// Returns the Internet checksum (RFC 1071). Each part except the last has an even size.
 pub(crate) fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum: u32 = words.map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum();
@@ -43,7 +43,7 @@ fn option(script: &mut Script<'_>) -> Vec<u8> {
         let count = usize::from(script.byte() % 32);
         return script.bytes(count).to_vec();
     }
-    // More often than others a prefix of 64 bits, of which SLAAC makes an address.
+    // Often a prefix of 64 bits, from which SLAAC makes an address.
     let (length, flags) = if kind < 160 { (64, 0xc0) } else { (script.byte(), script.byte()) };
     let mut option = vec![3, 4, length, flags];
     let lifetimes = script.byte();

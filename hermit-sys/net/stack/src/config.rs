@@ -30,19 +30,19 @@ pub struct Configuration {
     /// Static addresses, at most 7, or 6 without an IPv4 address. An IPv4 address disables DHCP, an IPv6
     /// address SLAAC.
     pub addresses: Vec<Cidr>,
-    /// Gateways: the first of each version is used, and takes precedence over those from servers.
+    /// Gateways: the first of each version is used, and takes precedence over gateways from servers.
     pub gateways: Vec<IpAddr>,
-    /// Name servers, at most 4; if there are any, those of a DHCP server are ignored.
+    /// Name servers, at most 4. If there are any, the servers of a lease are ignored.
     pub nameservers: Vec<IpAddr>,
-    /// Domains that complete names; if there are any, those of a DHCP server are ignored.
+    /// Domains that complete names. If there are any, the domains of a lease are ignored.
     pub search: Vec<String>,
     /// Host name: sent to the DHCP server, and resolved to the host's own addresses.
     pub hostname: Option<String>,
-    /// Address of [`HOST_NAME`](hermit_interface::net::HOST_NAME), which has none otherwise.
+    /// Address of [`HOST_NAME`](hermit_interface::net::HOST_NAME). Without it, the name has no address.
     pub host: Option<HostAddress>,
     /// Maximum total size in bytes of the buffers of all sockets. 0: 16 MiB.
     pub buffers: usize,
-    /// Congestion control of connections that choose none.
+    /// Default congestion control of connections.
     pub congestion: CongestionControl,
     /// Number of shards that TCP connections are distributed to, 128 at most. 0: one.
     pub shards: u32,
@@ -51,7 +51,7 @@ pub struct Configuration {
 /// Current configuration of the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status<'a> {
-    /// Whether there is a network device.
+    /// True if there is a network device.
     pub has_device: bool,
     /// Addresses of the device, without the loopback.
     pub addresses: &'a [Cidr],

@@ -1,5 +1,5 @@
-//! What the stack knows of names: name servers, search list, and the names of this machine and of its host.
-//! The kernel has the resolver, which uses sockets.
+//! Names: name servers, search list, and the names of this machine and of its host. The resolver itself is in
+//! the kernel, and uses sockets.
 
 mod search;
 
@@ -31,9 +31,9 @@ pub(crate) struct Dns {
     hostname: Option<String>,
     /// Address of [`HOST_NAME`].
     host_address: Option<HostAddress>,
-    /// Whether there are static servers, which take precedence over those of a lease.
+    /// True if there are static servers, which take precedence over the servers of a lease.
     has_static_servers: bool,
-    /// Whether there is a static search list, likewise.
+    /// True if there is a static search list, which takes precedence over the list of a lease.
     has_static_search: bool,
 }
 
@@ -57,12 +57,12 @@ impl Dns {
         &self.servers
     }
 
-    /// Domains of the search list in the format of DNS messages, perhaps compressed within the list.
+    /// Domains of the search list in the format of DNS messages. They may be compressed within the list.
     pub(crate) fn search(&self) -> &[u8] {
         &self.search
     }
 
-    /// Applies a lease that has begun, or the end of one.
+    /// Applies a new lease, or the end of a lease.
     pub(crate) fn apply(&mut self, lease: Lease) {
         if !self.has_static_servers {
             self.servers = lease.servers;
@@ -72,7 +72,7 @@ impl Dns {
         }
     }
 
-    /// Addresses of a name that this machine defines; `None` of any other name.
+    /// Returns the addresses of a name that this machine defines; `None` for any other name.
     pub(crate) fn known_addresses(&self, name: &str, ip: &Ip) -> Option<KnownAddresses> {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.eq_ignore_ascii_case(HOST_NAME) {

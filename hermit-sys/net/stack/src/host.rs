@@ -2,7 +2,7 @@
 
 /// A source of random numbers.
 pub trait Random {
-    /// A cryptographically secure random number, for ports, secret keys and hash seeds.
+    /// Returns a cryptographically secure random number, for ports, secret keys and hash seeds.
     fn random(&mut self) -> u64;
 }
 

@@ -1,6 +1,5 @@
 //! IP: own addresses, routes, neighbors, multicast groups, the host's configuration, and the ingress path.
-//!
-//! Received frames come back as [`delivery::Delivery`]: what a layer above handles.
+//! The result of a received frame is a [`delivery::Delivery`] for a layer above.
 
 pub(crate) mod config;
 pub(crate) mod delivery;

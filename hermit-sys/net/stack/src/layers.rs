@@ -1,4 +1,4 @@
-//! The layers of a stack, and what each may use.
+//! The layers of a stack, and the context that a call gets.
 
 use hermit_interface::Errno;
 
@@ -32,7 +32,7 @@ pub(crate) struct Layers {
     pub(crate) stuck_since: Option<u64>,
 }
 
-/// The socket that a call is for: its slot in the table of its protocol.
+/// Socket of a call: its slot in the table of its protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     Tcp(u32),
@@ -91,8 +91,8 @@ impl Layers {
         SocketId::new(kind, key)
     }
 
-    /// Identifier of what is in a slot, by the slot's index among all of a type; `None` if there are not as
-    /// many.
+    /// Returns the identifier of the socket in a slot, by the slot's index among all slots of a kind; `None`
+    /// if there are fewer slots.
     pub(crate) fn id_at(&self, kind: Kind, index: usize) -> Option<SocketId> {
         let slot = match kind {
             Kind::Stream => self.tcp.slot_at(index),
@@ -101,7 +101,7 @@ impl Layers {
         slot.map(|slot| self.id(kind, slot))
     }
 
-    /// The socket of an identifier.
+    /// Returns the socket with an identifier.
     ///
     /// # Errors
     ///
@@ -122,14 +122,14 @@ impl Layers {
         }
     }
 
-    /// Number of sockets and packets that were processed: tests check that it does not depend on the number
+    /// Number of sockets and packets that were processed. Tests check that it does not depend on the number
     /// of sockets.
     #[cfg(test)]
     pub(crate) fn visits(&self) -> u64 {
         self.tcp.visits() + self.udp.visits
     }
 
-    /// TCP and UDP, with what they may use.
+    /// Returns TCP and UDP, and the context for their calls.
     #[inline]
     pub(crate) const fn split<'a>(
         &'a mut self,

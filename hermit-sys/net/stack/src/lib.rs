@@ -19,7 +19,7 @@
 //! | `tcp` | listeners and connections, their timers, segments within this host | `Tcp`, `Shard` |
 //! | `udp` | UDP sockets and their multicast groups | `Udp` |
 //! | `dns` | name servers, search list and own names, for the kernel's resolver | `Dns` |
-//! | `socket` | what sockets of all protocols have: table, addresses, ports, options, buffer accounting | `SocketTable` |
+//! | `socket` | common parts of sockets: table, addresses, ports, options, buffers | `SocketTable` |
 //! | `ip` | ingress, routes, neighbors, groups, ICMP; DHCP and SLAAC | `Ip` |
 //! | `wire` | headers: parsing, writing, reassembly | |
 //! | `phy` | the interface to the network device; frames that wait for it | `Phy` |
@@ -27,19 +27,19 @@
 //! | `host` | the interface to the system around the stack | |
 //!
 //! - **Down**: `tcp` and `udp` get a `Context` for each call: the time, `Phy`, `Ip`, buffer accounting and
-//!   random numbers; `ip` gets the time and the layers below. The device's queue is an argument (`Link`) of
-//!   what transmits, since it is not available while a frame is received.
-//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade hands to `tcp` or `udp`. An
+//!   random numbers; `ip` gets the time and the layers below. The device's queue (`Link`) is an argument of
+//!   functions that transmit, since it is not available while a frame is received.
+//! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade passes to `tcp` or `udp`. An
 //!   event of a socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
 //!
 //! # Shards
 //!
 //! A TCP connection belongs to the `Shard` that its addresses and ports hash to, with its timer and the
-//! queues through which it is served. A shard receives and transmits for its connections without the others;
-//! all of them share the layers below and the port table. The number of a socket tells its shard; `Tcp` finds
-//! that of a segment by its hash. A listener has a replica with queues of its own in each shard. The number
-//! of shards is a field of `Configuration`: one in a guest, where a lock serialises all calls; three in most
-//! tests, so that nothing relies on one.
+//! queues through which it is served. A shard receives and transmits for its connections without the others.
+//! All shards share the layers below and the port table. The number of a socket contains the number of its
+//! shard; `Tcp` finds the shard of a segment by its hash. A listener has a replica with queues of its own in
+//! each shard. The number of shards is a field of `Configuration`. A guest has one, since a lock serialises
+//! all calls. Most tests have three, so that no code relies on a single one.
 #![no_std]
 #![forbid(unsafe_code)]
 

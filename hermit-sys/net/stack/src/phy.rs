@@ -15,15 +15,15 @@ pub(crate) struct NetInterface {
     pub(crate) mac: EthernetAddress,
 }
 
-/// State of the layer: what is known of the device, and the queue beside its own.
+/// State of the layer: properties of the device, and the queue of frames that wait for it.
 #[derive(Debug)]
 pub(crate) struct Phy {
     /// The device's interface; `None` without a device.
     pub(crate) interface: Option<NetInterface>,
     /// Frames that wait for room in the transmit queue of the device.
     pub(crate) outbox: Queue,
-    /// Time in nanoseconds at which the receive queue was last empty: everything that peers had sent by then
-    /// is handled.
+    /// Time in nanoseconds at which the receive queue was last empty. All frames that had arrived by then are
+    /// handled.
     pub(crate) caught_up: u64,
 }
 
@@ -41,14 +41,15 @@ impl Phy {
         self.interface.map_or(0, |interface| usize::from(interface.info.mtu))
     }
 
-    /// Queues a frame of `size` bytes for the device, which `fill` writes; drops it if the outbox is full.
+    /// Queues a frame of `size` bytes for the device. `fill` writes the frame. Drops it if the outbox is
+    /// full.
     pub(crate) fn post(&mut self, size: usize, mut fill: impl FnMut(&mut [u8])) {
         if self.outbox.can_transmit(size) {
             self.outbox.transmit(size, Offload::default(), &mut fill);
         }
     }
 
-    /// Transmits frames of the outbox, as far as the device has room.
+    /// Transmits frames of the outbox, while the device has room.
     pub(crate) fn flush(&mut self, link: &mut dyn Link) {
         while let Some(size) = self.outbox.next_size() {
             if !link.can_transmit(size) {

@@ -1,4 +1,9 @@
 //! One poll: receive frames, handle expired timers, transmit, wake.
+//!
+//! The kernel calls it after each call on a socket, when the device has received or sent frames, and when the
+//! time of the next timer has come. A poll without work returns early. The work of one poll is bounded, so
+//! that the lock around the stack is not held for long: if some work is left, the poll returns the present
+//! time, and the kernel polls again.
 
 use hermit_interface::Errno;
 use smoltcp::wire::IpProtocol;
@@ -17,9 +22,9 @@ use crate::wire::packet::Packet;
 /// Maximum number of frames received in one poll.
 const FRAMES: usize = 256;
 
-/// Time in nanoseconds after which a full transmit queue is polled again. Devices interrupt when there is
-/// room, but not all do, and a bulk sender waits for nothing else: the first retry is early, and the interval
-/// doubles while the queue stays full.
+/// Time in nanoseconds after which a full transmit queue is polled again: the first interval, and the
+/// maximum. Most devices interrupt when there is room, but not all. A bulk sender waits for nothing else, so
+/// the first retry is early. The interval doubles while the queue stays full.
 const FULL: u64 = 50_000;
 const STUCK: u64 = 10_000_000;
 
@@ -35,13 +40,15 @@ impl Layers {
         now: u64,
     ) -> Option<u64> {
         self.now = self.now.max(now);
-        // TIME-WAIT records that have expired meanwhile must not answer the segments that are received now.
+        // Records of TIME-WAIT that have expired since the last poll must not answer the segments received
+        // now.
         self.tcp.expire_time_wait(&mut self.tcp_ports, self.buffers.pool(), self.now);
         let is_crowded = self.receive_frames(device, host);
         if !is_crowded {
             self.phy.caught_up = self.now;
         }
         let next = self.next(false);
+        // Fast path: nothing to transmit and no timer.
         if !is_crowded && self.is_quiet() && next.is_none_or(|next| next > self.now) {
             self.stuck_since = None;
             self.wake(host);
@@ -51,13 +58,14 @@ impl Layers {
         let queued = self.tcp.received_locally();
         let is_done = self.transmit(&mut link, host);
         let has_moved = link.has_taken || self.tcp.received_locally() != queued;
+        // The retry interval grows with the time in which no frame and no loopback segment has moved.
         self.stuck_since =
             self.is_waiting().then(|| self.stuck_since.filter(|_| !has_moved).unwrap_or(self.now));
         self.wake(host);
         self.next(is_crowded || !is_done)
     }
 
-    /// Receives frames; returns whether there may be more.
+    /// Receives frames; returns true if there may be more.
     fn receive_frames<H: NetDevice>(&mut self, device: &mut Option<H>, random: &mut dyn Random) -> bool {
         let Some(device) = device else { return false };
         for _ in 0..FRAMES {
@@ -68,7 +76,8 @@ impl Layers {
         true
     }
 
-    /// Receives a frame. The stack's depth does not depend on what it holds.
+    /// Receives a frame. The depth of the call stack does not depend on the frame's contents: a reassembled
+    /// packet is not reassembled again.
     fn receive_frame(&mut self, bytes: &[u8], info: ReceivedInfo, random: &mut dyn Random) {
         match self.ip.receive(bytes, info, (&mut self.phy, self.buffers.pool()), self.now) {
             Some(Received::Delivery(delivery)) => self.deliver(bytes, delivery, random),
@@ -81,7 +90,7 @@ impl Layers {
         }
     }
 
-    /// Hands what a frame holds to the layer above.
+    /// Passes the contents of a frame to the layer above.
     fn deliver(&mut self, bytes: &[u8], delivery: Delivery<'_>, random: &mut dyn Random) {
         let (tcp, _, mut context) = self.split(random);
         match delivery {
@@ -97,7 +106,7 @@ impl Layers {
         }
     }
 
-    /// Hands a datagram to a UDP socket or the DHCP client, or refuses it.
+    /// Passes a datagram to a UDP socket or the DHCP client, or answers it with an ICMP error.
     fn receive_datagram(
         &mut self,
         bytes: &[u8],
@@ -132,7 +141,7 @@ impl Layers {
         }
     }
 
-    /// Handles expired timers, transmits, and receives loopback segments; returns whether nothing is left.
+    /// Handles expired timers, transmits, and receives loopback segments; returns true if nothing is left.
     fn transmit(&mut self, link: &mut dyn Link, random: &mut dyn Random) -> bool {
         let (tcp, udp, mut context) = self.split(random);
         tcp.admit_deferred(&mut context);
@@ -161,7 +170,7 @@ impl Layers {
         ip.learn_addresses();
     }
 
-    /// Wakes the waiters of all sockets with events, and of those for which there is memory again.
+    /// Wakes the waiters of all sockets with events, and writers for which there is memory again.
     #[inline]
     pub(crate) fn wake(&mut self, host: &mut impl Host) {
         let has_events = self.tcp.has_events() || self.udp.sockets.has_events();
@@ -170,7 +179,7 @@ impl Layers {
         }
     }
 
-    /// [`Self::wake`] for writers alone, after what was read has freed memory.
+    /// Wakes writers only, after received data has been read and its memory freed.
     #[inline]
     pub(crate) fn wake_writers(&mut self, host: &mut impl Host) {
         if self.buffers.may_resume() {
@@ -178,7 +187,7 @@ impl Layers {
         }
     }
 
-    // Not inlined, so that `wake` is, whose conditions are false most of the time.
+    // Not inlined, so that `wake` is inlined: its conditions are false most of the time.
     #[inline(never)]
     fn wake_all(&mut self, host: &mut impl Host) {
         let Self { tcp, udp, buffers, .. } = self;
@@ -191,27 +200,27 @@ impl Layers {
         }
     }
 
-    /// Whether nothing is queued for transmission.
+    /// True if nothing is queued for transmission.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.tcp.is_settled() && self.phy.outbox.is_empty()
     }
 
-    /// Whether nothing is queued or held back.
+    /// True if nothing is queued or held back.
     #[inline]
     fn is_quiet(&self) -> bool {
         self.is_settled() && !self.udp.is_waiting() && !self.tcp.is_held()
     }
 
-    /// Whether all data sent on connections is acknowledged, and all other frames are passed to the device,
-    /// except those to neighbors that have not answered the first solicitation.
+    /// True if all data sent on connections is acknowledged, and all other frames are passed to the device.
+    /// Frames to neighbors that have not answered the first solicitation do not count.
     pub(crate) fn is_delivered(&mut self) -> bool {
         let is_queued =
             !self.is_settled() || self.udp.is_waiting() || self.ip.neighbors.may_send_frames(self.now);
         !is_queued && self.tcp.is_delivered()
     }
 
-    /// Whether sockets wait for room in the transmit queue of the device or of the loopback.
+    /// True if sockets wait for room in the transmit queue of the device or of the loopback.
     fn is_waiting(&self) -> bool {
         self.tcp.is_waiting() || self.udp.is_waiting() || !self.phy.outbox.is_empty()
     }
@@ -219,10 +228,10 @@ impl Layers {
     /// Time of the next timer.
     pub(crate) fn next(&self, is_more: bool) -> Option<u64> {
         let now = self.now;
-        // Runs in every call. As an iterator over an array of deadlines it took 143 instructions.
+        // Runs in every call, so the deadlines are compared one by one: an iterator over them is slower.
         let mut next = if is_more { now } else { NEVER };
         if self.is_waiting() {
-            // The interval is the time for which the queue has been full already, so it doubles each time.
+            // The interval is the time for which the queue has been full so far, so it doubles each time.
             let stuck = now.saturating_sub(self.stuck_since.unwrap_or(now));
             next = next.min(now.saturating_add(stuck.clamp(FULL, STUCK)));
         }

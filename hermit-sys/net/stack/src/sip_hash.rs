@@ -1,8 +1,9 @@
-//! SipHash: numbers that no other host can predict.
+//! SipHash: a keyed hash whose results no other host can predict.
 
 use core::net::IpAddr;
 
-/// An address as words for [`sip_hash`]. An IPv4 address differs from all IPv6 addresses on the wire.
+/// Converts an address to words for [`sip_hash`]. An IPv4 address differs from all IPv6 addresses on the
+/// wire.
 pub(crate) fn words(address: IpAddr) -> [u64; 2] {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -12,7 +13,7 @@ pub(crate) fn words(address: IpAddr) -> [u64; 2] {
     [bits >> 64, bits & u128::from(u64::MAX)].map(|half| u64::try_from(half).unwrap_or(0))
 }
 
-/// Lower half of a number.
+/// Returns the lower half of a number.
 pub(crate) fn low(value: u64) -> u32 {
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0)
 }
@@ -30,7 +31,7 @@ pub(crate) fn sip_hash([k0, k1]: [u64; 2], words: impl IntoIterator<Item = u64>)
         absorb(&mut state, word);
         count += 1;
     }
-    // The last word has the number of bytes.
+    // The last word contains the number of bytes.
     absorb(&mut state, (count * 8) << 56);
     state[2] ^= 0xff;
     (0..4).for_each(|_| round(&mut state));

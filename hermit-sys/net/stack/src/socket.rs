@@ -1,7 +1,7 @@
-//! What sockets of all protocols have: table, identifiers, addresses, ports, options, readiness, buffer
-//! accounting.
+//! Common parts of the sockets of all protocols: table, identifiers, addresses, ports, options, readiness,
+//! buffer accounting.
 //!
-//! A protocol has a [`table::SocketTable`] of its own, with its state of a socket, and gets a
+//! Each protocol has a [`table::SocketTable`] of its own, with its own state of a socket. Its calls get a
 //! [`context::Context`].
 
 pub(crate) mod address;

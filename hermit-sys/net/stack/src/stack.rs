@@ -1,4 +1,8 @@
-//! The interface of the stack to the kernel.
+//! The facade: the interface of the stack to the kernel.
+//!
+//! A call looks up the socket of its identifier, converts addresses to the stack's form, and calls `tcp` or
+//! `udp` with a `Context`. Afterwards it wakes the waiters of all sockets with events. The errors are
+//! documented here; they are Linux's.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -22,10 +26,10 @@ use crate::udp::layer::Udp;
 
 /// The stack: all sockets, and the network device.
 ///
-/// Nothing here blocks: calls that would fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports when
-/// to retry. Calls on sockets change state only; the next [`poll`](Self::poll) transmits, so the kernel calls
-/// it after each of them, before it releases the lock around the stack. Calls use the time of the last `poll`
-/// or [`advance`](Self::advance).
+/// No call blocks. Calls that would block fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports
+/// when to retry. Calls on sockets change state only, and the next [`poll`](Self::poll) transmits. The kernel
+/// therefore calls it after each of them, before it releases the lock around the stack. Calls use the time of
+/// the last `poll` or [`advance`](Self::advance).
 #[derive(Debug)]
 pub struct Stack<H, S> {
     device: Option<H>,
@@ -44,29 +48,29 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Receives frames, handles expired timers and transmits.
     ///
-    /// The work of one call is bounded: if some is left, it returns `now`. Returns the time of the next
-    /// timer; `None` if there is none.
+    /// The work of one call is bounded: if some is left, it returns `now`. Otherwise it returns the time of
+    /// the next timer; `None` if there is no timer.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
         self.layers.poll(&mut self.device, &mut self.host, now)
     }
 
-    /// Transmits what preceding calls have queued, if anything; a [`poll`](Self::poll) that does not receive
-    /// if nothing is queued. Returns the time of the next timer, as `poll` does.
+    /// Polls if preceding calls have queued something to transmit, and does nothing otherwise. Returns the
+    /// time of the next timer, as [`poll`](Self::poll) does.
     pub fn settle(&mut self, now: u64) -> Option<u64> {
         if self.layers.is_settled() { self.layers.next(false) } else { self.poll(now) }
     }
 
-    /// Sets the time of the calls that follow.
+    /// Sets the time of the following calls.
     pub fn advance(&mut self, now: u64) {
         self.layers.now = self.layers.now.max(now);
     }
 
-    /// The network device.
+    /// Returns the network device.
     pub fn device(&mut self) -> Option<&mut H> {
         self.device.as_mut()
     }
 
-    /// The system around the stack.
+    /// Returns the system around the stack.
     pub fn host(&mut self) -> &mut S {
         &mut self.host
     }
@@ -84,13 +88,13 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Whether automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a
+    /// True if automatic configuration has completed: there is an IPv4 address, if DHCP is used. With a
     /// static address of either version, and without a device, it is complete from the start.
     pub fn is_configured(&self) -> bool {
         self.layers.ip.config.as_ref().is_none_or(HostConfig::is_configured)
     }
 
-    /// Creates a socket; [`Host::wake`] is called with `waker_key` when its readiness may have changed.
+    /// Creates a socket. [`Host::wake`] is called with `waker_key` when its readiness may have changed.
     ///
     /// # Errors
     ///
@@ -99,8 +103,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.layers.create(family, kind, waker_key)
     }
 
-    /// Closes a socket. Sent data is still delivered, unless received data was not read, which resets the
-    /// connection.
+    /// Closes a socket. Sent data is still delivered. If received data was not read, the connection is reset
+    /// instead.
     ///
     /// # Errors
     ///
@@ -119,7 +123,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     }
 
     /// Shuts a socket down before a lingering close (`SO_LINGER`): no more data can be sent or received. The
-    /// caller retries until sent data is acknowledged, then calls [`close`](Self::close).
+    /// caller retries until sent data is acknowledged, and then calls [`close`](Self::close).
     ///
     /// # Errors
     ///
@@ -138,25 +142,25 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         for kind in [Kind::Stream, Kind::Datagram] {
             let mut ids = 0..;
             while let Some(id) = ids.next().and_then(|index| self.layers.id_at(kind, index)) {
-                // Connections without a socket are being closed already, so the error is ignored.
+                // Connections without a socket are already being closed, so the error is ignored.
                 let _ = self.close(id);
             }
         }
     }
 
-    /// Whether, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged; until then the
+    /// True if, after [`close_all`](Self::close_all), all sent data and FINs are acknowledged. Until then the
     /// kernel polls the stack.
     pub fn is_delivered(&mut self) -> bool {
         self.layers.is_delivered()
     }
 
-    /// Size in bytes of the buffers that are kept for later connections.
+    /// Size in bytes of the buffers that are cached for later connections.
     #[must_use]
     pub const fn kept_memory(&self) -> usize {
         self.layers.buffers.kept()
     }
 
-    /// Frees the buffers that are kept for later connections.
+    /// Frees the buffers that are cached for later connections.
     pub fn reclaim(&mut self) {
         self.layers.buffers.reclaim();
     }
@@ -198,7 +202,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         Ok((self.layers.id(Kind::Stream, slot), remote))
     }
 
-    /// Starts to connect a stream, whose readiness reports the end, or sets the peer of a datagram socket.
+    /// Starts to connect a stream, or sets the peer of a datagram socket. The readiness of a stream reports
+    /// the end of the attempt.
     ///
     /// # Errors
     ///
@@ -230,8 +235,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EAGAIN`, also if all memory for data is in use; `ENOBUFS` if the heap has none; `EPIPE`, `ENOTCONN`,
-    /// `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and the pending error.
+    /// `EAGAIN`, also if all memory for data is in use; `ENOBUFS` if the heap is exhausted; `EPIPE`,
+    /// `ENOTCONN`, `EDESTADDRREQ`, `EMSGSIZE`, `EACCES` (broadcast), `ENETUNREACH`, `EINVAL`, and the pending
+    /// error.
     pub fn send(&mut self, id: SocketId, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let sent = match self.layers.find(id)? {
             Target::Tcp(slot) => {
@@ -246,12 +252,12 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         sent
     }
 
-    /// Receives bytes into `sink`, which returns how many of the given bytes it took, and is called again
-    /// while it takes all; or one datagram, with one call.
+    /// Receives bytes of a stream, or one datagram, into `sink`.
     ///
-    /// Returns the number of bytes taken, and a datagram's sender. 0 of a stream means that the peer has sent
-    /// its FIN. With `peek` the bytes stay in the receive queue. `sink` may be called with no bytes (an empty
-    /// datagram), or not at all.
+    /// `sink` returns the number of bytes it took. For a stream it is called again until it takes less than
+    /// it was given, for a datagram only once. It may be called with no bytes (an empty datagram), or not at
+    /// all. Returns the number of bytes taken, and a datagram's sender. 0 means that the peer of a stream has
+    /// sent its FIN. With `peek` the bytes stay in the receive queue.
     ///
     /// # Errors
     ///
@@ -286,7 +292,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         })
     }
 
-    /// The local address of a socket; the unspecified one with port 0 if it is not bound.
+    /// Returns the local address of a socket: unspecified with port 0 if it is not bound.
     ///
     /// # Errors
     ///
@@ -298,7 +304,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// The address of a socket's peer.
+    /// Returns the address of a socket's peer.
     ///
     /// # Errors
     ///
@@ -336,7 +342,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         })
     }
 
-    /// Readiness of a socket, as `poll` returns it; none of a socket that does not exist.
+    /// Readiness of a socket, as `poll` returns it; empty for a socket that does not exist.
     pub fn readiness(&self, id: SocketId) -> Readiness {
         match self.layers.find(id) {
             Ok(Target::Tcp(slot)) => self.layers.tcp.readiness(slot),
@@ -345,8 +351,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Addresses of a name that this machine defines: its host name, and
-    /// [`HOST_NAME`](hermit_interface::net::HOST_NAME), which may have none. `None` of any other name.
+    /// Addresses of a name that this machine defines; `None` for any other name. The names are its host name
+    /// and [`HOST_NAME`](hermit_interface::net::HOST_NAME), which may have no address.
     pub fn known_addresses(&self, name: &str) -> Option<KnownAddresses> {
         self.layers.dns.known_addresses(name, &self.layers.ip)
     }
@@ -356,7 +362,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.layers.dns.servers()
     }
 
-    /// Domains that complete names, in the format of DNS messages, perhaps compressed within the list.
+    /// Domains that complete names, in the format of DNS messages. They may be compressed within the list.
     pub fn search(&self) -> &[u8] {
         self.layers.dns.search()
     }
@@ -372,8 +378,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         result
     }
 
-    /// Sends a datagram. Inlined into `send`, this would make streams slower, by the variables of both on the
-    /// stack.
+    /// Sends a datagram. Not inlined into `send`, since streams would become slower by the larger stack
+    /// frame.
     #[inline(never)]
     fn send_datagram(&mut self, slot: u32, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let (_, udp, mut context) = self.layers.split(&mut self.host);
@@ -382,7 +388,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         udp.send(slot, bytes, to, &mut DeviceLink::new(&mut self.device), &mut context)
     }
 
-    /// Receives a datagram; not inlined, as [`send_datagram`](Self::send_datagram).
+    /// Receives a datagram. Not inlined, for the reason given at [`send_datagram`](Self::send_datagram).
     #[inline(never)]
     fn take_datagram(
         &mut self,

@@ -1,4 +1,9 @@
 //! Simulated hosts on a wire in memory, in virtual time.
+//!
+//! A [`World`] has complete stacks, each with a simulated device and system, on one wire. `run` and
+//! `run_until` advance the virtual time to the next deadline or frame, and poll the stacks, so that a test of
+//! minutes takes milliseconds. All random numbers have seeds: each run is the same. A test may inject
+//! packets, cut the wire, or replace a host by a [`peer`] that sends arbitrary segments.
 
 pub(crate) mod peer;
 pub(crate) mod wire;
@@ -19,16 +24,16 @@ use std::vec::Vec;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
 
-/// Number of shards of each host, so that nothing relies on one.
+/// Number of shards of each host. There are several, so that no code relies on a single one.
 pub(crate) const SHARDS: u32 = 3;
 
 /// A simulated system around a stack.
 #[derive(Debug)]
 pub(crate) struct System {
     state: u64,
-    /// Waker keys since this was last cleared.
+    /// Waker keys that were woken since this was last cleared.
     pub(crate) woken: HashSet<usize>,
-    /// Whether there was a wake-up since time last advanced.
+    /// True if there was a wake-up since time last advanced.
     has_woken: bool,
 }
 
@@ -79,7 +84,7 @@ pub(crate) fn mac(node: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, u8::try_from(node).unwrap()]
 }
 
-/// A packet from one host to another.
+/// Returns the header of a packet from one host to another.
 pub(crate) fn header(from: IpAddr, to: IpAddr, protocol: IpProtocol, size: usize) -> IpHeader {
     IpHeader { source: from, destination: to, protocol, size, hop_limit: 64, class: 0 }
 }
@@ -94,12 +99,12 @@ pub(crate) fn configuration(node: usize) -> Configuration {
 }
 
 impl World {
-    /// Hosts with static addresses, on a wire without faults.
+    /// Creates hosts with static addresses, on a wire without faults.
     pub(crate) fn new(count: usize) -> Self {
         Self::with((0..count).map(|node| (configuration(node), SimDevice::plain(node))), Faults::default())
     }
 
-    /// Hosts with these configurations and devices.
+    /// Creates hosts with these configurations and devices.
     pub(crate) fn with(nodes: impl IntoIterator<Item = (Configuration, SimDevice)>, faults: Faults) -> Self {
         let wire = Rc::new(RefCell::new(Wire::new(faults)));
         let mut world = Self { wire, nodes: Vec::new(), now: 0 };
@@ -118,7 +123,7 @@ impl World {
         number
     }
 
-    /// Advances time until a condition holds; returns whether it does.
+    /// Advances time until a condition holds; returns true if it does.
     pub(crate) fn run_until(&mut self, time: u64, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + time;
         loop {
@@ -138,7 +143,7 @@ impl World {
                 self.nodes.iter_mut().for_each(|node| node.advance(end));
                 return false;
             }
-            // Each step takes time, so that endless work is detected.
+            // Each step takes time, so that a loop without progress is detected.
             self.now = self.now.max(next) + 1;
             self.wire.borrow_mut().now = self.now;
         }
@@ -202,7 +207,7 @@ impl World {
         self.try_connect(from, to, listener).unwrap()
     }
 
-    /// Two hosts with a connection between them.
+    /// Creates two hosts with a connection between them.
     pub(crate) fn pair() -> (Self, SocketId, SocketId) {
         let mut world = Self::new(2);
         let listener = world.listen(1, 80, 8);
@@ -210,7 +215,7 @@ impl World {
         (world, client, server)
     }
 
-    /// Sends a packet from a host's MAC address, past its stack.
+    /// Sends a packet with a host's MAC address, without its stack.
     pub(crate) fn inject(
         &mut self,
         node: usize,
@@ -259,7 +264,7 @@ impl World {
         Ok((all, from.unwrap()))
     }
 
-    /// Sends bytes and a FIN from one socket to the other; returns what was received.
+    /// Sends bytes and a FIN from one socket to the other; returns the received bytes.
     pub(crate) fn transfer(
         &mut self,
         (from, source): (usize, SocketId),
@@ -291,7 +296,7 @@ impl World {
         received
     }
 
-    /// Asserts that no host has state of connections, except TIME-WAIT records.
+    /// Asserts that no host has state of connections, except for TIME-WAIT records.
     pub(crate) fn assert_nothing_left(&self, sockets: usize) {
         for node in &self.nodes {
             let tcp = &node.layers.tcp;

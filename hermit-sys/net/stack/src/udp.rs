@@ -1,6 +1,7 @@
 //! UDP sockets.
 //!
-//! smoltcp's UDP sockets are not used: they have buffers of fixed size. These hold only received datagrams.
+//! smoltcp's UDP sockets have buffers of fixed size, and are not used. The queues here contain only the
+//! received datagrams.
 
 mod calls;
 mod groups;

@@ -1,4 +1,5 @@
-//! When data is acknowledged: at once, or with what is sent next (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
+//! Delayed acknowledgements: data is acknowledged at once, after a delay, or with the next data segment (RFC
+//! 9293 §3.8.6.3, RFC 5681 §4.2).
 
 use crate::rtt::MS;
 use crate::segment::SackBlock;
@@ -7,29 +8,29 @@ use crate::seq::Seq;
 /// Delay of an acknowledgement: Linux's `TCP_DELACK_MIN`.
 const DELAY: u64 = 40 * MS;
 
-/// Full-sized segments that may wait for one acknowledgement when data flows, and how long they do. RFC 9293
-/// has two, but much of the work of a transfer is in them, and receivers have long been stretching that,
-/// since devices join segments. A sender with a small window waits for each acknowledgement: with 5 ms a flow
-/// over 20 ms and 1 % loss had 3 % less throughput, and 8 % less with pacing.
+/// Maximum number of full-sized segments per acknowledgement while data flows, and the delay of such a
+/// stretched acknowledgement. RFC 9293 asks for one after every second segment, but these cost much of the
+/// CPU time of a transfer. Receivers have long sent fewer, since devices coalesce segments. The delay is
+/// short, because a sender with a small window waits for each acknowledgement.
 const MAX_STRETCH: u32 = 8;
 const STRETCH_DELAY: u64 = MS;
 
-/// Bytes that have flowed for each byte that waits; and the part of the receive buffer that waits at most: a
-/// peer that begins, or has lost something, sends little before it waits.
+/// Further bounds of a stretched acknowledgement: a sixteenth of the bytes that have flowed, and an eighth of
+/// the receive buffer. A peer that begins, or has just lost a segment, has a small window and soon waits.
 const FLOW_SHARE: u32 = 16;
 const BUFFER_SHARE: u32 = 8;
 
-/// The part of the receive buffer that is acknowledged at once, however large segments are.
+/// Share of the receive buffer that is acknowledged at once, even if it is less than two segments.
 const WINDOW_SHARE: u32 = 4;
 
-/// Full-sized segments at the start that are acknowledged one by one, since the peer's slow start waits for
-/// each: Linux's `TCP_MAX_QUICKACKS`.
+/// Number of full-sized segments at the start that are acknowledged one by one, since the peer's slow start
+/// waits for each acknowledgement: Linux's `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u8 = 16;
 
 /// Minimum time between answers to segments that are not acceptable: Linux's `tcp_invalid_ratelimit`.
 const CHALLENGE_INTERVAL: u64 = 500 * MS;
 
-/// What is to be acknowledged.
+/// State of the acknowledgements that a connection sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckState {
     /// Bytes in order since the last acknowledgement.
@@ -68,24 +69,25 @@ impl AckState {
         self.is_due = true;
     }
 
-    /// Asks for an acknowledgement that waits at once.
+    /// Makes a delayed acknowledgement due at once.
     pub(crate) const fn hasten(&mut self) {
         self.is_due |= self.deadline.is_some();
     }
 
-    /// A gap or a duplicate is reported at once (RFC 5681 §4.2). The peer's window is small then, and the
-    /// next segments are acknowledged one by one, as in Linux after duplicates.
+    /// Reports a gap or a duplicate at once (RFC 5681 §4.2). The peer's window is small then, so the next
+    /// segments are acknowledged one by one, as in Linux after duplicates.
     pub(crate) const fn on_disorder(&mut self) {
         (self.flowed, self.quick) = (0, QUICK_ACKS);
         self.is_due = true;
     }
 
-    /// Data has arrived in order: every second full-sized segment is acknowledged at once, fewer when data
-    /// flows; the rest after a delay. `limit` is the size of the receive buffer.
+    /// Handles data that has arrived in order. Every second full-sized segment is acknowledged at once, or
+    /// fewer of them while data flows. Other data is acknowledged after a delay. `limit` is the size of the
+    /// receive buffer.
     pub(crate) fn on_data(&mut self, size: u32, mss: u32, limit: u32, now: u64) {
         self.pending = self.pending.saturating_add(size);
         self.flowed = self.flowed.saturating_add(size);
-        // Segments within a host are as large as the window, which must open again.
+        // On loopback a segment may be as large as the window. The peer then waits for each acknowledgement.
         let two = (2 * mss).min(limit / WINDOW_SHARE);
         let stretch = (MAX_STRETCH * mss).min(limit / BUFFER_SHARE).min(self.flowed / FLOW_SHARE);
         let is_full = size >= mss;
@@ -99,7 +101,7 @@ impl AckState {
         self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
     }
 
-    /// A segment that is not acceptable is answered, but not too often (RFC 5961 §7).
+    /// Answers a segment that is not acceptable, but not too often (RFC 5961 §7).
     pub(crate) fn challenge(&mut self, now: u64) {
         let is_early = self.challenged_at.is_some_and(|at| now.saturating_sub(at) < CHALLENGE_INTERVAL);
         if !is_early {
@@ -108,17 +110,17 @@ impl AckState {
         }
     }
 
-    /// Whether an acknowledgement is to be sent without data.
+    /// True if an acknowledgement must be sent now, also without data.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.is_due || self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// When an acknowledgement that waits is sent.
+    /// Time at which the delayed acknowledgement must be sent; 0 if it is due already.
     pub(crate) const fn deadline(&self) -> Option<u64> {
         if self.is_due { Some(0) } else { self.deadline }
     }
 
-    /// A segment was sent, which acknowledges everything.
+    /// Records that a segment was sent: each one acknowledges all data received so far.
     pub(crate) const fn on_sent(&mut self, next: Seq) {
         (self.pending, self.deadline, self.is_due, self.dsack) = (0, None, false, None);
         self.last = next;

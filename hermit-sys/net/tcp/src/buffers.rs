@@ -7,12 +7,12 @@ pub(crate) mod send;
 
 pub use pool::{CHUNK, Pool, Purpose};
 
-/// A number of bytes as `usize`, which has at least 32 bits on all processors that this crate is for.
+/// Converts a number of bytes to `usize`, which has at least 32 bits on all supported processors.
 pub(crate) fn to_usize(size: u32) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// A number of bytes, of which there are never 4 GiB.
+/// Converts a number of bytes, always less than 4 GiB, to `u32`.
 pub(crate) fn to_u32(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }

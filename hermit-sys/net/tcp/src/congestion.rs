@@ -1,8 +1,10 @@
 //! Congestion control: how many bytes may be in flight.
 //!
-//! An algorithm changes the [`Window`] when data is acknowledged, and says how much smaller it becomes after
-//! a loss. When and how it gets there is the matter of `recovery`, unless the algorithm [sets the
-//! window](CongestionControl::sets_window) itself.
+//! An algorithm grows the [`Window`] when data is acknowledged, and computes the slow-start threshold after a
+//! loss. The module `recovery` then shrinks the window to this threshold (proportional rate reduction). An
+//! algorithm that [sets the window](CongestionControl::sets_window), as BBR does, replaces both steps: it
+//! computes the window with each acknowledgement. `Control` has the state of a connection's algorithm and
+//! calls it through a `match`.
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
@@ -20,7 +22,7 @@ use crate::seq::Seq;
 /// Minimum of the slow-start threshold, in segments (RFC 5681 §3.1).
 const MIN_THRESHOLD: u32 = 2;
 
-/// Maximum of a congestion window, in bytes: what a scaled window can be.
+/// Maximum congestion window, in bytes: the largest window that window scaling permits.
 pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 
 /// The congestion window.
@@ -28,7 +30,7 @@ pub(crate) const MAX_WINDOW: u32 = 1 << 30;
 pub(crate) struct Window {
     /// Bytes that may be in flight.
     pub(crate) size: u32,
-    /// Slow start ends here.
+    /// Slow-start threshold.
     pub(crate) threshold: u32,
     /// Sender maximum segment size (SMSS).
     pub(crate) mss: u32,
@@ -52,13 +54,13 @@ impl Window {
         self.size = self.size.saturating_add(bytes).min(MAX_WINDOW);
     }
 
-    /// The window after a reduction: not below the minimum.
+    /// Returns a window after a reduction, but at least the minimum.
     pub(crate) fn at_least_min(&self, size: u64) -> u32 {
         u32::try_from(size).unwrap_or(MAX_WINDOW).max(MIN_THRESHOLD * self.mss)
     }
 }
 
-/// What an acknowledgement says to congestion control.
+/// Input of congestion control from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     /// Bytes that were acknowledged for the first time.
@@ -66,50 +68,50 @@ pub(crate) struct Acked {
     /// SND.UNA after it, and SND.NXT.
     pub(crate) una: Seq,
     pub(crate) nxt: Seq,
-    /// RTT of this acknowledgement, and the smoothed one.
+    /// RTT of this acknowledgement, and the smoothed RTT.
     pub(crate) rtt: Option<u64>,
     pub(crate) smoothed_rtt: u64,
-    /// For an algorithm that sets the window.
+    /// Sample of the delivery rate, for an algorithm that sets the window.
     pub(crate) sample: Option<Sample>,
     pub(crate) now: u64,
 }
 
-/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2): from the sending of the newest range that
-/// an acknowledgement delivers until then. Bytes are counted modulo 2^32.
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2). It spans the time from the sending of the
+/// newest range that an acknowledgement delivers to that acknowledgement. Bytes are counted modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Bytes delivered so far (C.delivered), and when the range was sent (P.delivered).
+    /// Bytes delivered so far (C.delivered), and their number when the range was sent (P.delivered).
     pub(crate) total: Seq,
     pub(crate) prior: Seq,
-    /// Bytes delivered meanwhile, and in a second; 0: not known.
+    /// Bytes delivered in this time, and the rate in bytes per second; 0 if unknown.
     pub(crate) delivered: u32,
     pub(crate) rate: u64,
     /// RTT of the range.
     pub(crate) rtt: Option<u64>,
-    /// Bytes lost meanwhile.
+    /// Bytes lost in this time.
     pub(crate) lost: u32,
-    /// Bytes in flight when it was sent, and now.
+    /// Bytes in flight when the range was sent, and now.
     pub(crate) sent_in_flight: u32,
     pub(crate) in_flight: u32,
-    /// The window kept data back.
+    /// True if the congestion window held data back.
     pub(crate) is_window_limited: bool,
-    /// Fast recovery is not over.
+    /// True during fast recovery.
     pub(crate) is_recovering: bool,
-    /// The owner had nothing to send, and so the path may deliver more.
+    /// True if the owner had nothing to send, so that the path may deliver more.
     pub(crate) is_app_limited: bool,
     pub(crate) has_sack: bool,
 }
 
-/// A range that was found to be lost.
+/// A range that was marked as lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     pub(crate) start: Seq,
     pub(crate) end: Seq,
     /// Bytes delivered so far.
     pub(crate) total: Seq,
-    /// Bytes lost since it was sent, with the range.
+    /// Bytes lost since the range was sent, including the range.
     pub(crate) lost: u32,
-    /// Bytes in flight when it was sent.
+    /// Bytes in flight when the range was sent.
     pub(crate) sent_in_flight: u32,
     pub(crate) is_app_limited: bool,
     pub(crate) has_sack: bool,
@@ -118,39 +120,40 @@ pub(crate) struct Lost {
 
 /// A congestion-control algorithm.
 pub(crate) trait CongestionControl {
-    /// Data has been acknowledged, and the window was used: it may grow.
+    /// Handles an acknowledgement of data, after which the window may grow. Called if the window was used.
     fn on_ack(&mut self, window: &mut Window, acked: &Acked);
 
-    /// Data was lost, or a mark was echoed. Returns the new slow-start threshold.
+    /// Handles a loss or an echoed ECN mark. Returns the new slow-start threshold.
     fn on_congestion(&mut self, window: &Window, now: u64) -> u32;
 
-    /// Nothing was sent from `since` until now.
+    /// Handles a pause: nothing was sent from `since` until now.
     fn on_idle(&mut self, since: u64, now: u64);
 
-    /// Whether the algorithm sets the window with each acknowledgement that delivers data, used or not and in
-    /// recoveries too, instead of growth and proportional rate reduction.
+    /// True if the algorithm sets the window with each acknowledgement that delivers data, also during
+    /// recovery and if the window was not used. It then replaces growth and proportional rate reduction.
     fn sets_window(&self) -> bool {
         false
     }
 
-    /// A reduction or recovery has ended, or, for an algorithm that sets the window, the repair of losses
-    /// after a timeout.
+    /// Handles the end of a reduction or recovery. For an algorithm that sets the window, it is also called
+    /// when the losses before a timeout are repaired.
     fn on_recovered(&mut self, window: &mut Window) {
         window.size = window.threshold;
     }
 
-    /// Bytes that leave in a second, if the algorithm has a rate of its own.
+    /// Pacing rate in bytes per second, if the algorithm has a rate of its own.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// A range was marked as lost.
+    /// Handles a range that was marked as lost.
     fn on_lost(&mut self, _window: &Window, _lost: &Lost) {}
 
-    /// Data is sent when none is in flight. `is_app_limited`: since the owner had none.
+    /// Handles the sending of data while none is in flight. `is_app_limited` is true if the owner had none.
     fn on_restart(&mut self, _window: &mut Window, _is_app_limited: bool, _now: u64) {}
 
-    /// Whether the algorithm holds data back to measure the RTT, so that samples of the rate are too low.
+    /// True if the algorithm keeps little in flight to measure the RTT, so that samples of the rate are too
+    /// low.
     fn is_probing_rtt(&self) -> bool {
         false
     }
@@ -164,33 +167,34 @@ pub enum Algorithm {
     Cubic,
     /// Reno (RFC 5681, RFC 6582) with HyStart++.
     Reno,
-    /// BBR, version 3 (draft-ietf-ccwg-bbr-06). It paces whatever the connection's flag is.
+    /// BBR, version 3 (draft-ietf-ccwg-bbr-06). It paces, independently of the connection's flag.
     Bbr,
-    /// None: the window is unlimited, for connections within a host.
+    /// No congestion control: the window is unlimited, for connections within a host.
     Unlimited,
 }
 
-/// The state of a connection's algorithm, in place instead of behind a pointer.
+/// State of a connection's algorithm, inline instead of behind a pointer.
 #[derive(Debug)]
 pub(crate) enum Control {
     Cubic(Cubic),
     Reno(Reno),
-    /// On the heap, since it is larger than all else of a connection's state of the sender.
+    /// On the heap, since it is larger than the rest of the sender's state.
     Bbr(HeapOption<Bbr>),
     Unlimited,
 }
 
-/// What a reduction changes of a connection's algorithm: see [`Control::undo`].
+/// State of the algorithm before a reduction: see [`Control::undo`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Saved {
     Cubic(Cubic),
     Reno(Reno),
-    /// Nothing, or what the algorithm keeps by itself.
+    /// Nothing to restore, or the algorithm itself keeps the state.
     Nothing,
 }
 
 impl Control {
-    /// The state of an algorithm before the byte `nxt` is sent. Without memory for that of BBR, CUBIC.
+    /// Creates the state of an algorithm. `nxt` is the number of the next byte to be sent. Without memory for
+    /// the state of BBR, it is CUBIC's.
     pub(crate) fn new(algorithm: Algorithm, nxt: Seq, window: &Window, rtt: &RttEstimator, now: u64) -> Self {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),
@@ -203,7 +207,7 @@ impl Control {
         }
     }
 
-    /// Whether this is the state of an algorithm.
+    /// True if this is the state of `algorithm`.
     pub(crate) const fn is(&self, algorithm: Algorithm) -> bool {
         matches!(
             (self, algorithm),
@@ -214,7 +218,7 @@ impl Control {
         )
     }
 
-    /// The state before a reduction.
+    /// Returns the state to be restored by [`undo`](Self::undo).
     pub(crate) const fn save(&self) -> Saved {
         match self {
             Self::Cubic(cubic) => Saved::Cubic(*cubic),
@@ -223,7 +227,7 @@ impl Control {
         }
     }
 
-    /// Nothing was lost: restores the state before the reduction.
+    /// Restores the state before a reduction, because nothing was lost.
     pub(crate) fn undo(&mut self, saved: Saved) {
         match (saved, self) {
             (Saved::Cubic(cubic), control) => *control = Self::Cubic(cubic),

@@ -1,4 +1,10 @@
-//! The state of a connection, and what its owner does with it.
+//! State of a connection, and the calls of its owner.
+//!
+//! A [`Connection`] is the transmission control block of RFC 9293 §3.3.1 with its buffers. It consists of the
+//! sending and the receiving half, the loss recovery of the sender, the acknowledgements of the receiver, and
+//! the timers. The owner reads, writes, closes and sets options here. These calls change the state only: the
+//! host then asks for the segments to be sent (`tx`). Received segments are in `rx`, and deadlines in
+//! `timeouts`. This module also computes the window that is advertised.
 
 use bitflags::bitflags;
 
@@ -13,10 +19,10 @@ use crate::segment::Timestamp;
 use crate::seq::Seq;
 use crate::timers::{KeepAlive, Timers};
 
-/// State of a connection (RFC 9293 §3.3.2). LISTEN is none: a connection begins with a SYN.
+/// State of a connection (RFC 9293 §3.3.2). There is no LISTEN: a connection begins with a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A SYN was sent, or is to be.
+    /// A SYN was sent, or will be.
     SynSent,
     /// A SYN was received and is answered.
     SynReceived,
@@ -32,30 +38,30 @@ pub enum State {
     Closing,
     /// The peer has sent a FIN, then this end; this end's is not acknowledged.
     LastAck,
-    /// Both ends are closed. A FIN that comes again is acknowledged.
+    /// Both ends are closed. A retransmitted FIN is acknowledged.
     TimeWait,
     /// The connection is over.
     Closed,
 }
 
-/// Why a connection is over.
+/// Reason why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The peer refused it.
+    /// The peer refused the connection.
     Refused,
-    /// The peer reset it.
+    /// The peer reset the connection.
     Reset,
     /// The peer did not answer.
     TimedOut,
 }
 
 bitflags! {
-    /// What a segment or a timer has changed.
+    /// Changes by a segment or a timer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Events: u8 {
-        /// There is more to be read, or the peer's FIN.
+        /// There is more to read, or the peer's FIN has arrived.
         const READABLE = 1 << 0;
-        /// There is more room to be written to.
+        /// There is more room to write.
         const WRITABLE = 1 << 1;
         /// The handshake is complete.
         const ESTABLISHED = 1 << 2;
@@ -64,7 +70,7 @@ bitflags! {
     }
 }
 
-/// What a connection begins with.
+/// Initial parameters of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
     /// Initial send sequence number (RFC 6528).
@@ -77,16 +83,16 @@ pub struct Parameters {
     pub default_mss: u16,
     /// Congestion control.
     pub algorithm: Algorithm,
-    /// Whether data leaves at a rate instead of a window at once.
+    /// True if data is paced, instead of a window being sent at once.
     pub is_paced: bool,
     /// Bytes of the receive buffer at the start, and at most.
     pub receive_buffer: (u32, u32),
     /// Bytes of the send buffer at the start, and at most.
     pub send_buffer: (u32, u32),
-    /// Whether a connection that this end begins asks for ECN. An asking peer is always agreed to, as in
-    /// Linux.
+    /// True if a connection that this end begins asks for ECN. If the peer asks, this end always agrees, as
+    /// in Linux.
     pub asks_for_ecn: bool,
-    /// Whether timestamps, window scaling and SACK are offered.
+    /// True if timestamps, window scaling and SACK are offered.
     pub has_options: bool,
 }
 
@@ -114,11 +120,11 @@ pub(crate) struct Sending {
     pub(crate) scale: u8,
     /// Bytes of data and options in a full segment.
     pub(crate) mss: u16,
-    /// The owner sends no more.
+    /// True if the owner sends no more.
     pub(crate) is_closed: bool,
-    /// Number of the FIN, once it was sent.
+    /// Number of the FIN, after it was sent.
     pub(crate) fin: Option<Seq>,
-    /// The end of the last segment that was not full: Minshall's variant of Nagle's algorithm.
+    /// End of the last segment that was not full: Minshall's variant of Nagle's algorithm.
     pub(crate) small: Option<Seq>,
 }
 
@@ -129,20 +135,19 @@ pub(crate) struct Receiving {
     pub(crate) max_limit: u32,
     /// IRS
     pub(crate) irs: Seq,
-    /// The number behind the largest window that was advertised. There is room up to it.
+    /// Number after the largest window that was advertised. There is room up to it.
     pub(crate) edge: Seq,
-    /// Data that was next in order has been dropped because all memory was in use, and nothing was read
-    /// since.
+    /// True if data in order has been dropped because all memory was in use, and nothing was read since.
     pub(crate) lacks_memory: bool,
     /// Rcv.Wind.Shift
     pub(crate) scale: u8,
-    /// Bytes of data in the largest segment of the last ones.
+    /// Bytes of data in the largest of the last segments.
     pub(crate) mss: u32,
-    /// Number of the peer's FIN, when that has come.
+    /// Number of the peer's FIN, after it has arrived.
     pub(crate) fin: Option<Seq>,
-    /// The FIN and everything before it has come.
+    /// True if the FIN and all data before it have arrived.
     pub(crate) is_finished: bool,
-    /// Bytes that the owner has read since a moment, for the size of the buffer.
+    /// Bytes that the owner has read since `read_since`, for the size of the buffer.
     pub(crate) read: u32,
     pub(crate) read_since: u64,
 }
@@ -155,11 +160,11 @@ pub(crate) struct Timestamps {
     pub(crate) recent_at: u64,
 }
 
-/// Explicit congestion notification (RFC 3168), if both ends have it.
+/// Explicit congestion notification (RFC 3168), if both ends support it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ecn {
     pub(crate) is_on: bool,
-    /// A mark is echoed until the peer says that it has reduced its window.
+    /// True while a mark is echoed: until the peer reports that it has reduced its window.
     pub(crate) echoes: bool,
 }
 
@@ -177,10 +182,10 @@ pub struct Connection {
     pub(crate) timestamps: Option<Timestamps>,
     pub(crate) ecn: Ecn,
     pub(crate) has_sack: bool,
-    /// Both ends scale their windows.
+    /// True if both ends scale their windows.
     pub(crate) has_window_scale: bool,
     pub(crate) timers: Timers,
-    /// A RST is to be sent.
+    /// True if a RST must be sent.
     pub(crate) resets: bool,
 }
 
@@ -234,19 +239,19 @@ impl Connection {
         }
     }
 
-    /// Its state.
+    /// Returns the state.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Why it is over; `None` while it is not, and if both ends have closed it.
+    /// Reason why the connection is over; `None` while it is not, and if both ends have closed it.
     #[must_use]
     pub const fn failure(&self) -> Option<Failure> {
         self.failure
     }
 
-    /// Options that the owner may change.
+    /// Returns the options that the owner may change.
     pub const fn options(&mut self) -> &mut TransmitOptions {
         &mut self.options
     }
@@ -256,12 +261,12 @@ impl Connection {
         self.recovery.set_algorithm(algorithm, now);
     }
 
-    /// Has acknowledgements sent at once, or delayed again: `TCP_QUICKACK`.
+    /// Sends acknowledgements at once, or delays them again: `TCP_QUICKACK`.
     pub const fn set_quick_ack(&mut self, is_quick: bool) {
         self.ack.is_quick_forced = is_quick;
     }
 
-    /// Asks a silent peer whether it is there: `SO_KEEPALIVE`.
+    /// Probes a silent peer: `SO_KEEPALIVE`.
     pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
         self.timers.keep_alive = keep_alive;
     }
@@ -272,7 +277,7 @@ impl Connection {
         self.timers.user_timeout = timeout;
     }
 
-    /// The connection has no owner any more: it is given up sooner.
+    /// Marks the connection as one without an owner, which is given up sooner.
     pub const fn set_orphan(&mut self, now: u64) {
         self.timers.orphaned_at = Some(now);
     }
@@ -283,7 +288,7 @@ impl Connection {
         self.receiving.buffer.ready()
     }
 
-    /// Whether the peer has sent everything, and its FIN.
+    /// True if the peer's FIN and all data before it have arrived.
     #[must_use]
     pub const fn is_read_closed(&self) -> bool {
         self.receiving.is_finished
@@ -295,25 +300,26 @@ impl Connection {
         if self.can_write() { self.sending.buffer.room() } else { 0 }
     }
 
-    /// Whether the handshake is complete, and the owner may write.
+    /// True if the handshake is complete, and the owner may write.
     pub(crate) const fn can_write(&self) -> bool {
         matches!(self.state, State::Established | State::CloseWait) && !self.sending.is_closed
     }
 
-    /// Maximum number of bytes in the receive buffer and in the send buffer, at present.
+    /// Present maximum number of bytes in the receive buffer and in the send buffer.
     #[must_use]
     pub const fn buffer_limits(&self) -> (u32, u32) {
         (self.receiving.buffer.limit(), self.sending.buffer.limit())
     }
 
-    /// Fixes the maximum number of bytes in the send buffer: `SO_SNDBUF`. What is in it stays.
+    /// Sets the maximum number of bytes in the send buffer, which then no longer grows: `SO_SNDBUF`. Data
+    /// already in it stays.
     pub const fn set_send_buffer(&mut self, size: u32) {
         self.sending.max_limit = size;
         self.sending.buffer.set_limit(size);
     }
 
-    /// Fixes the maximum number of bytes in the receive buffer: `SO_RCVBUF`. What the peer was told that
-    /// there is room for stays.
+    /// Sets the maximum number of bytes in the receive buffer, which then no longer grows: `SO_RCVBUF`. There
+    /// is still room for the window that has been advertised.
     pub fn set_receive_buffer(&mut self, size: u32) {
         let receiving = &mut self.receiving;
         let promised = receiving.buffer.ready() + receiving.edge.since(receiving.buffer.next());
@@ -321,21 +327,21 @@ impl Connection {
         receiving.buffer.set_limit(size.max(promised));
     }
 
-    /// Whether writers are worth waking: a third of the send buffer is free, as in Linux.
+    /// True if writers are worth waking: more than a third of the send buffer is free, as in Linux.
     #[must_use]
     pub const fn is_roomy(&self) -> bool {
         let buffer = &self.sending.buffer;
         self.can_write() && buffer.room() > buffer.limit() / 3
     }
 
-    /// SND.NXT: the number of what is sent next.
+    /// SND.NXT: the number of the next byte to be sent.
     #[must_use]
     pub const fn send_next(&self) -> Seq {
         self.recovery.nxt()
     }
 
-    /// Whether a number is in flight: what a control message quotes must be (RFC 5927 §4.1). Before the
-    /// handshake is complete that is the number of the SYN, once it was sent.
+    /// True if a number is in flight, as the number that an ICMP message quotes must be (RFC 5927 §4.1).
+    /// Before the handshake is complete, it is the number of the SYN, after the SYN was sent.
     #[must_use]
     pub fn is_in_flight(&self, seq: Seq) -> bool {
         let (una, nxt) = (self.recovery.una(), self.recovery.nxt());
@@ -345,26 +351,26 @@ impl Connection {
         }
     }
 
-    /// Whether a RST is to be sent yet.
+    /// True if a RST must still be sent.
     #[must_use]
     pub const fn has_reset_to_send(&self) -> bool {
         self.resets
     }
 
-    /// Whether a segment is to be sent at once that acknowledges.
+    /// True if an acknowledgement must be sent at once.
     #[must_use]
     pub fn is_ack_due(&self, now: u64) -> bool {
         self.ack.is_due(now)
     }
 
-    /// Bytes that were written and are not acknowledged, and whether a FIN is not.
+    /// Number of written bytes that are not acknowledged, and true if a FIN is not acknowledged either.
     #[must_use]
     pub fn unacknowledged(&self) -> (u32, bool) {
         let is_fin_open = matches!(self.state, State::FinWait1 | State::Closing | State::LastAck);
         (self.sending.buffer.size(), is_fin_open)
     }
 
-    /// Appends bytes to what is sent; returns how many fitted.
+    /// Appends bytes to the send buffer; returns how many fitted.
     pub fn write(&mut self, bytes: &[u8], pool: &mut Pool) -> usize {
         if !self.can_write() {
             return 0;
@@ -375,8 +381,8 @@ impl Connection {
         self.sending.buffer.push(bytes, pool)
     }
 
-    /// Hands received bytes to `sink`, which says how many of those it is given it took, and is given more as
-    /// long as it takes all. Returns how many it took. With `peek` they stay.
+    /// Passes received bytes to `sink`, piece by piece, until it takes less than a whole piece. `sink`
+    /// returns the number of bytes it took. Returns their sum. With `peek` the bytes stay in the buffer.
     pub fn read(
         &mut self,
         peek: bool,
@@ -394,9 +400,9 @@ impl Connection {
         taken
     }
 
-    /// Lets the receive buffer grow with what the owner reads in a round trip (dynamic right-sizing). What is
-    /// read now was sent a round trip ago, and slow start doubles it in each: the window must be four times
-    /// as large.
+    /// Grows the receive buffer with the bytes that the owner reads in a round trip (dynamic right-sizing).
+    /// Data that is read now was sent a round trip ago, and slow start doubles the volume in each round trip.
+    /// The window must be four times as large.
     fn tune_receive_buffer(&mut self, taken: u32, now: u64) {
         let receiving = &mut self.receiving;
         receiving.read = receiving.read.saturating_add(taken);
@@ -414,7 +420,7 @@ impl Connection {
     /// Asks for an acknowledgement when reading has doubled the window that the peer knows of.
     fn update_window(&mut self) {
         let receiving = &mut self.receiving;
-        // The peer may know of less than was promised: see `window_field`.
+        // The peer may know of a smaller window than was promised: see `window_field`.
         let promised = receiving.edge.since(receiving.buffer.next()) >> receiving.scale;
         let known = if core::mem::take(&mut receiving.lacks_memory) { 0 } else { promised };
         let window = u32::from(self.window_field());
@@ -424,7 +430,7 @@ impl Connection {
         }
     }
 
-    /// Sends no more: a FIN follows the data.
+    /// Closes the sending half: a FIN follows the data.
     pub const fn close(&mut self) {
         self.sending.is_closed = true;
         self.state = match self.state {
@@ -448,7 +454,7 @@ impl Connection {
         self.receiving.buffer.clear(pool);
     }
 
-    /// The connection is over. What was received can still be read.
+    /// Ends the connection. Received data can still be read.
     pub(crate) fn end(&mut self, failure: Option<Failure>, pool: &mut Pool) {
         self.state = State::Closed;
         self.failure = self.failure.or(failure);
@@ -456,12 +462,12 @@ impl Connection {
         self.recovery.clear(pool);
     }
 
-    /// Whether both ends know each other's sequence numbers.
+    /// True if both ends know each other's sequence numbers.
     pub(crate) const fn is_synchronized(&self) -> bool {
         !matches!(self.state, State::SynSent | State::SynReceived | State::Closed)
     }
 
-    /// Whether data and a FIN of the peer may come.
+    /// True if the peer may still send data and a FIN.
     pub(crate) const fn can_receive(&self) -> bool {
         matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
     }
@@ -481,7 +487,7 @@ impl Connection {
     /// When a timestamp of this end was sent, in nanoseconds rounded down to milliseconds.
     pub(crate) fn clock_time(&self, value: u32, now: u64) -> Option<u64> {
         let age = self.clock(now).wrapping_sub(value);
-        // An echo from the future is none.
+        // An echo from the future is invalid.
         (age < u32::MAX / 2).then(|| (now / MS).saturating_sub(u64::from(age)) * MS)
     }
 
@@ -490,8 +496,8 @@ impl Connection {
         self.timestamps.map(|timestamps| Timestamp { value: self.clock(now), echo: timestamps.recent })
     }
 
-    /// The window to be advertised, in bytes: what there is room for, but no less than was promised, and no
-    /// small steps (RFC 9293 §3.8.6.2.2).
+    /// Window to be advertised, in bytes: the room in the buffer. It does not shrink below the window that
+    /// was promised, and does not grow in small steps (silly window syndrome, RFC 9293 §3.8.6.2.2).
     pub(crate) fn window_to_advertise(&self) -> u32 {
         let receiving = &self.receiving;
         let known = receiving.edge.since(receiving.buffer.next());
@@ -506,9 +512,9 @@ impl Connection {
         if self.receiving.lacks_memory {
             return 0;
         }
-        // A promise that is no multiple of the unit is rounded up, so that the window does not shrink, but
-        // only as far as there is room. Else it is rounded down (RFC 7323 §2.4): the last bytes of a promise
-        // are accepted, not repeated.
+        // A promise that is not a multiple of the unit is rounded up, so that the window does not shrink, but
+        // only if there is room. Otherwise it is rounded down (RFC 7323 §2.4): the last bytes of the promise
+        // are accepted, but not advertised again.
         let rounded_up = (window + (1 << scale) - 1) >> scale;
         let is_stored = rounded_up << scale <= self.receiving.buffer.room();
         let field = if is_stored { rounded_up } else { window >> scale };
@@ -516,7 +522,7 @@ impl Connection {
     }
 }
 
-/// The scale with which a window of `size` bytes can be advertised (RFC 7323 §2.3).
+/// Returns the scale with which a window of `size` bytes can be advertised (RFC 7323 §2.3).
 const fn window_scale(size: u32) -> u8 {
     let mut scale = 0;
     while scale < MAX_SCALE && (u16::MAX as u32) << scale < size {

@@ -1,4 +1,9 @@
-//! The beginning of a connection (RFC 9293 §3.5).
+//! The three-way handshake (RFC 9293 §3.5).
+//!
+//! An active open sends a SYN ([`Connection::connect`]). A passive open answers the SYN of a peer
+//! ([`Connection::accept`]). The SYN or SYN-ACK is sent again, with exponential backoff, until the peer
+//! answers. Window scaling, SACK, timestamps and ECN are used if both ends offer them. `establish` ends the
+//! handshake: it takes the first RTT sample and starts loss recovery, and data may then be sent.
 
 use crate::ack::AckState;
 use crate::buffers::Pool;
@@ -11,13 +16,13 @@ use crate::segment::{Flags, Header, Options, Segment, Timestamp};
 use crate::seq::Seq;
 
 impl Connection {
-    /// Begins a connection: a SYN is sent.
+    /// Begins a connection by sending a SYN.
     #[must_use]
     pub fn connect(parameters: Parameters, now: u64) -> Self {
         Self::new(State::SynSent, parameters, now)
     }
 
-    /// Answers the SYN of a peer: a SYN-ACK is sent.
+    /// Answers the SYN of a peer with a SYN-ACK.
     #[must_use]
     pub fn accept(parameters: Parameters, syn: &Segment<'_>, now: u64) -> Self {
         let mut connection = Self::new(State::SynReceived, parameters, now);
@@ -27,20 +32,21 @@ impl Connection {
         connection
     }
 
-    /// Accepts a peer whose SYN was answered without remembering it (RFC 4987 §3.6): `syn` is what is known
-    /// of that SYN, and the segment that acknowledges the answer is to be received next.
+    /// Accepts a peer whose SYN was answered without keeping state for it (SYN cookie, RFC 4987 §3.6). `syn`
+    /// has the fields of that SYN that are known. The segment that acknowledges the SYN-ACK must be received
+    /// next.
     #[must_use]
     pub fn accept_answered(parameters: Parameters, syn: &Segment<'_>, now: u64) -> Self {
         let mut connection = Self::accept(parameters, syn, now);
         if let Some(header) = connection.handshake_segment(now) {
             connection.on_handshake_sent(&header, now);
         }
-        // When it was answered is not known.
+        // The time of the SYN-ACK is unknown, so there is no RTT sample.
         connection.timers.stalled_since = None;
         connection
     }
 
-    /// Takes over the peer's sequence numbers and options.
+    /// Stores the peer's sequence numbers and options.
     fn take_syn(&mut self, header: &Header, now: u64) {
         let (irs, next) = (header.seq, header.seq + 1);
         let limit = self.receiving.buffer.limit();
@@ -52,6 +58,7 @@ impl Connection {
         let peer_mss = options.mss.filter(|&mss| mss != 0).unwrap_or(self.parameters.default_mss);
         self.sending.mss = peer_mss.max(MIN_MSS).min(self.sending.mss);
         self.has_window_scale = offers && options.window_scale.is_some();
+        // Neither end scales unless both have the option.
         match options.window_scale.filter(|_| offers) {
             Some(scale) => self.sending.scale = scale.min(MAX_SCALE),
             None => self.receiving.scale = 0,
@@ -73,7 +80,7 @@ impl Connection {
         if self.timestamps.is_some() { 12 } else { 0 }
     }
 
-    /// Bytes of data in a full segment without SACK blocks.
+    /// Bytes of data in a full-sized segment without SACK blocks.
     pub(crate) const fn data_mss(&self) -> u32 {
         self.sending.mss as u32 - self.timestamp_size()
     }
@@ -109,7 +116,7 @@ impl Connection {
         })
     }
 
-    /// The SYN or SYN-ACK was sent.
+    /// Records that the SYN or SYN-ACK was sent.
     pub(crate) fn on_handshake_sent(&mut self, header: &Header, now: u64) {
         self.recovery.start_at(self.parameters.iss + 1);
         if self.state == State::SynReceived {
@@ -119,12 +126,12 @@ impl Connection {
         if self.timers.stalled_since.is_some() {
             self.recovery.back_off();
         }
-        // When the handshake began to be repeated is known by this.
+        // Time of the first transmission.
         self.timers.stalled_since.get_or_insert(now);
         self.timers.handshake_at = Some(now.saturating_add(self.recovery.rtt().rto()));
     }
 
-    /// Takes a segment in SYN-SENT (RFC 9293 §3.10.7.3).
+    /// Receives a segment in SYN-SENT (RFC 9293 §3.10.7.3).
     pub(crate) fn receive_in_syn_sent(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         let header = &segment.header;
         let has_ack = header.flags.contains(Flags::ACK);
@@ -144,7 +151,7 @@ impl Connection {
         }
         self.take_syn(header, now);
         if !has_ack {
-            // Both ends have begun at once.
+            // Simultaneous open.
             self.state = State::SynReceived;
             self.timers.handshake_at = Some(now);
             return Events::empty();
@@ -157,14 +164,14 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
-    /// Whether a segment acknowledges the SYN of this end, which has been sent.
+    /// True if a segment acknowledges the SYN of this end, after the SYN was sent.
     pub(crate) fn acknowledges_syn(&self, header: &Header) -> bool {
         header.ack == self.parameters.iss + 1 && self.recovery.nxt() == header.ack
     }
 
-    /// Whether a segment acknowledges what was never sent, before the handshake is complete: the host answers
-    /// it with a reset (RFC 9293 §3.10.7.3, §3.10.7.4), and a peer that remembers an earlier connection
-    /// forgets it.
+    /// True if a segment acknowledges something never sent, before the handshake is complete. The host
+    /// answers it with a reset (RFC 9293 §3.10.7.3, §3.10.7.4), so that a peer that remembers an earlier
+    /// connection drops it.
     #[must_use]
     pub fn is_answered_by_reset(&self, header: &Header) -> bool {
         let is_unanswered = match self.state {
@@ -181,7 +188,7 @@ impl Connection {
             && !self.acknowledges_syn(header)
     }
 
-    /// Sends the SYN again at once: the peer remembered an earlier connection, and has been reset (RFC 9293
+    /// Sends the SYN again at once. The peer remembered an earlier connection, and has been reset (RFC 9293
     /// §3.5.1).
     pub const fn repeat_syn(&mut self, now: u64) {
         if matches!(self.state, State::SynSent) {
@@ -189,11 +196,12 @@ impl Connection {
         }
     }
 
-    /// The handshake is complete.
+    /// Completes the handshake.
     pub(crate) fn establish(&mut self, header: &Header, now: u64) {
         let una = self.parameters.iss + 1;
         let mut rtt = RttEstimator::new(now);
         let was_repeated = self.recovery.rtt().backoff() > 0;
+        // A timestamp identifies the transmission, so it gives a sample even after retransmissions.
         let echoed = header.options.timestamp.and_then(|timestamp| self.clock_time(timestamp.echo, now));
         if let Some(sent_at) = echoed.filter(|_| self.timestamps.is_some()) {
             rtt.add(now.saturating_sub(sent_at), now);

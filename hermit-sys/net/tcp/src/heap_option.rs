@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-/// A value on the heap, or none: also without memory for it.
+/// An optional value on the heap. It is also missing if there was no memory for it.
 #[derive(Debug)]
 pub(crate) struct HeapOption<T>(Vec<T>);
 
 impl<T> HeapOption<T> {
     pub(crate) const NONE: Self = Self(Vec::new());
 
-    /// Moves a value to the heap; none without memory.
+    /// Moves a value to the heap; returns an empty option without memory.
     pub(crate) fn some(value: T) -> Self {
         let mut values = Vec::new();
         if values.try_reserve_exact(1).is_ok() {

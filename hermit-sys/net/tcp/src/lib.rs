@@ -1,8 +1,8 @@
 //! One end of a TCP connection (RFC 9293): a plain state machine.
 //!
-//! [`Connection`] takes segments, the owner's calls and the time, and says which segment is to be sent next.
-//! It knows neither addresses nor packets nor devices, never waits, and allocates nothing for a segment: data
-//! is in chunks of a [`Pool`] that all connections share.
+//! [`Connection`] takes segments, the owner's calls and the time, and returns the segment to be sent next. It
+//! knows neither addresses nor packets nor devices, never waits, and allocates nothing for a segment: data is
+//! in chunks of a [`Pool`] that all connections share.
 //!
 //! ```text
 //! segment ─► Connection::receive ─┐                         ┌─► next_segment ─► (a packet is written) ─► sent
@@ -26,8 +26,8 @@
 //! | `local` | data between two ends in one host | |
 //! | `buffers` | data to be sent and read | |
 //!
-//! What a host keeps of several connections is not here: ports, listeners, SYN cookies, records of TIME-WAIT.
-//! Urgent data is received as any other. There is no search for a larger MTU.
+//! State of a host with several connections is not here: ports, listeners, SYN cookies, records of TIME-WAIT.
+//! Urgent data is received like other data. There is no search for a larger MTU.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -1,14 +1,15 @@
-//! Both ends in one host: what is written is received at once, without segments.
+//! Shortcut between both ends in one host: written data is received at once, without segments.
 
 use crate::buffers::Pool;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Writes bytes into the receive buffer of `peer`, the other end of this connection in the same host;
-    /// returns how many. Both ends then are as after segments with the data and their acknowledgement.
+    /// Writes bytes into the receive buffer of `peer`, the other end of this connection in the same host.
+    /// Returns the number of bytes. Both ends are then in the same state as after a segment with the data and
+    /// its acknowledgement.
     ///
-    /// Passes nothing unless all that was written before has been acknowledged. No segment between the two
-    /// may be under way.
+    /// Transfers nothing unless all data written before has been acknowledged. No segment between the two
+    /// ends may be in flight.
     pub fn pass(&mut self, bytes: &[u8], peer: &mut Self, pool: &mut Pool, now: u64) -> usize {
         if !self.may_pass_to(peer) {
             return 0;
@@ -26,12 +27,12 @@ impl Connection {
         peer.timers.on_heard(now);
         self.timers.on_heard(now);
         self.take_window_of(peer);
-        // A segment would have acknowledged what has come from the peer.
+        // A segment would have acknowledged the data that came from the peer.
         self.ack.hasten();
         usize::try_from(passed).unwrap_or(0)
     }
 
-    /// Whether nothing is queued or outstanding before the next byte, and `peer` expects that byte.
+    /// True if all earlier data is acknowledged, and `peer` expects the next byte.
     fn may_pass_to(&self, peer: &Self) -> bool {
         self.can_write()
             && self.sending.buffer.size() == 0
@@ -42,7 +43,7 @@ impl Connection {
             && peer.receive_next() == self.send_next()
     }
 
-    /// Takes the place of an acknowledgement of `peer`: this end knows its window.
+    /// Replaces an acknowledgement of `peer`: this end learns its window.
     fn take_window_of(&mut self, peer: &mut Self) {
         let window = peer.window_to_advertise();
         let next = peer.receiving.buffer.next();

@@ -1,10 +1,18 @@
 //! Loss recovery and congestion: which data is in flight, lost or delivered, and how much more may be sent.
 //!
+//! Each range that was sent is in the scoreboard until it is acknowledged. An acknowledgement removes or
+//! marks the delivered ranges there. RACK then marks as lost the ranges that were sent well before a
+//! delivered one, and congestion control adapts the window.
+//! [`Connection::next_segment`](crate::Connection::next_segment) retransmits lost ranges first, and sends new
+//! data as far as window and pacing permit. One timer covers missing acknowledgements: it first sends tail
+//! loss probes, and later declares a retransmission timeout. If it turns out that nothing was lost, the
+//! reduction of the window is undone.
+//!
 //! | module | what |
 //! | --- | --- |
-//! | `scoreboard` | what was sent, and its state |
-//! | `on_ack`, `timer` | what happens when something is acknowledged, or is not |
-//! | `rack` | which of it is lost (RFC 8985) |
+//! | `scoreboard` | ranges that were sent, and their state |
+//! | `on_ack`, `timer` | changes by an acknowledgement, or by the lack of one |
+//! | `rack` | detection of lost ranges (RFC 8985) |
 //! | `probe` | tail loss probes (RFC 8985 §7) |
 //! | `reduction` | when the congestion window shrinks, and when that was wrong |
 //! | `delivery` | the rate at which data is delivered, if the congestion control models the path |
@@ -38,7 +46,8 @@ use crate::rtt::{MS, RttEstimator};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
 
-/// Duplicate acknowledgements, or segments behind a gap, that show a loss (RFC 5681 §3.2, RFC 8985 §6.2).
+/// Number of duplicate acknowledgements, or of segments after a gap, that show a loss (RFC 5681 §3.2, RFC
+/// 8985 §6.2).
 const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// State of the sender (RFC 5681 §3.2, RFC 6675 §5).
@@ -46,35 +55,36 @@ const DUPLICATE_THRESHOLD: u32 = 3;
 enum Phase {
     /// No loss is known.
     Open,
-    /// The window shrinks because of a mark or a loss that a probe has repaired, until `end` is acknowledged.
+    /// The window shrinks because of a mark, or of a loss that a probe has repaired, until `end` is
+    /// acknowledged.
     Reduction { end: Seq },
     /// Losses are repaired, until `end` is acknowledged (fast recovery).
     Recovery { end: Seq },
-    /// The retransmission timer has expired; until `end` is acknowledged.
+    /// The retransmission timer has expired. The phase lasts until `end` is acknowledged.
     Loss { end: Seq },
 }
 
-/// What is restored when a reduction turns out to be wrong: nothing was lost.
+/// State to be restored when a reduction turns out to be wrong because nothing was lost.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     window: Window,
     saved: Saved,
-    /// When the first retransmission was sent.
+    /// Time of the first retransmission.
     retransmitted_at: Option<u64>,
     /// Bytes that were retransmitted and for which no D-SACK has come.
     retransmitted: u32,
-    /// It counts until this is acknowledged.
+    /// The reduction can be undone until this is acknowledged after the recovery.
     end: Seq,
 }
 
-/// What the timer of the sender does when it expires.
+/// Action of the sender's timer when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// Something may have to be retransmitted.
+    /// A range may have to be retransmitted.
     Retransmit,
-    /// A tail loss probe is to be sent.
+    /// A tail loss probe must be sent.
     Probe,
-    /// The first segment is to be retransmitted again.
+    /// The first segment must be retransmitted again.
     Repeat,
     /// The retransmission timeout has passed.
     Timeout,
@@ -85,19 +95,20 @@ pub(crate) enum Expiry {
 pub(crate) struct Acknowledgement<'a> {
     /// The acknowledgement number.
     pub(crate) ack: Seq,
-    /// SACK blocks that are within what was sent.
+    /// SACK blocks within the data that was sent.
     pub(crate) sack: &'a [SackBlock],
     /// The block that reports a duplicate.
     pub(crate) dsack: Option<SackBlock>,
-    /// When the timestamp was sent that it echoes, rounded down to milliseconds.
+    /// Time at which the echoed timestamp was sent, rounded down to milliseconds.
     pub(crate) echo_sent_at: Option<u64>,
-    /// It has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
+    /// True if it has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
     pub(crate) is_bare: bool,
     pub(crate) now: u64,
 }
 
 impl Acknowledgement<'_> {
-    /// Whether it echoes a timestamp from before `sent_at`: it answers an earlier transmission than that one.
+    /// True if the echoed timestamp is older than `sent_at`: the acknowledgement answers an earlier
+    /// transmission.
     fn is_of_before(&self, sent_at: u64) -> bool {
         self.echo_sent_at.is_some_and(|echo| echo / MS < sent_at / MS)
     }
@@ -117,22 +128,22 @@ pub(crate) struct Recovery {
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
-    /// A retransmission may be repeated without waiting for the timeout: something was delivered since the
-    /// last time.
+    /// True if a retransmission may be repeated before the timeout, since data was delivered after the last
+    /// repetition.
     may_repeat: bool,
-    /// When the retransmission timer was last started, and the timer of the probe.
+    /// Time at which the retransmission timer was last started, and the same for the timer of the probe.
     timer_start: u64,
     probe_timer_start: u64,
-    /// When the next range is lost by RACK.
+    /// Time at which RACK finds the next range to be lost.
     reorder_deadline: Option<u64>,
     last_sent: u64,
     usage: Usage,
     /// Only for an algorithm that sets the window.
     delivery: HeapOption<DeliveryRate>,
     pacer: Option<Pacer>,
-    /// The window was reduced, and no segment has said so (CWR, RFC 3168 §6.1.2).
+    /// True if the window was reduced, and no segment has reported it yet (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
-    /// Retransmission timeouts, for measurements.
+    /// Number of retransmission timeouts, for measurements.
     #[cfg(test)]
     pub(crate) timeouts: u32,
 }
@@ -179,8 +190,8 @@ impl Recovery {
         }
     }
 
-    /// Changes the algorithm, unless the window is unlimited. The window stays as it is, and with the same
-    /// algorithm its state.
+    /// Changes the algorithm, unless the window is unlimited. The size of the window stays. If the algorithm
+    /// is the same, its state stays, too.
     pub(crate) fn set_algorithm(&mut self, algorithm: Algorithm, now: u64) {
         let is_limited = !matches!(self.control, Control::Unlimited) && algorithm != Algorithm::Unlimited;
         if !is_limited || self.control.is(algorithm) {
@@ -195,8 +206,8 @@ impl Recovery {
         }
     }
 
-    /// Has data leave at a rate instead of at once, as it does with an algorithm that has a rate of its own.
-    /// A window without a limit makes no rate.
+    /// Paces data, as is always done with an algorithm that has a rate of its own. An unlimited window has no
+    /// rate and is not paced.
     pub(crate) fn start_pacing(&mut self) {
         let is_limited = !matches!(self.control, Control::Unlimited);
         self.pacer = is_limited.then(|| Pacer::new(self.window.mss));
@@ -212,26 +223,26 @@ impl Recovery {
         self.board.end()
     }
 
-    /// The SYN was sent: the first byte of data has the number `una`.
+    /// Sets the number of the first byte of data, after the SYN was sent.
     pub(crate) fn start_at(&mut self, una: Seq) {
         self.board = Scoreboard::new(una);
         self.usage = Usage::new(una);
     }
 
-    /// Whether nothing is outstanding, and no loss is being repaired.
+    /// True if nothing is outstanding, and no loss is being repaired.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.board.size() == 0 && self.phase == Phase::Open && self.probe.is_none()
     }
 
-    /// The next `size` bytes have reached the peer without a segment, and nothing is outstanding.
+    /// Skips `size` bytes that have reached the peer without a segment. Nothing may be outstanding.
     pub(crate) fn skip(&mut self, size: u32) {
         self.board.skip(size);
         self.usage = Usage::new(self.nxt());
         self.rack.skip_to(self.nxt());
     }
 
-    /// Bytes in flight. Each duplicate acknowledgement stands for a segment that has left the network, if the
-    /// peer does not say which.
+    /// Bytes in flight. Without SACK, each duplicate acknowledgement counts as a segment that has left the
+    /// network.
     pub(crate) fn in_flight(&self) -> u32 {
         self.board.in_flight().saturating_sub(self.duplicates.saturating_mul(self.window.mss))
     }
@@ -259,7 +270,7 @@ impl Recovery {
         self.window.mss = mss;
     }
 
-    /// Doubles the timeout: a probe of a shut window, or a SYN, was not answered.
+    /// Doubles the timeout, because a SYN or the probe of a shut window was not answered.
     pub(crate) const fn back_off(&mut self) {
         self.rtt.back_off();
     }
@@ -269,17 +280,17 @@ impl Recovery {
         self.rtt.reset_backoff();
     }
 
-    /// Whether the next new data says that the window was reduced.
+    /// True if the next new data must report that the window was reduced.
     pub(crate) const fn is_reduced(&self) -> bool {
         self.is_reduced
     }
 
-    /// The peer has been told that the window was reduced.
+    /// Records that a segment has reported the reduction.
     pub(crate) const fn reduction_announced(&mut self) {
         self.is_reduced = false;
     }
 
-    /// Takes note that the congestion window holds data back.
+    /// Records that the congestion window holds data back.
     pub(crate) fn set_limited(&mut self) {
         self.note_usage(true);
     }
@@ -288,17 +299,17 @@ impl Recovery {
         self.usage.note(is_limited, self.in_flight(), (self.una(), self.nxt()));
     }
 
-    /// Whether something is lost, and to be retransmitted.
+    /// True if a range is lost and must be retransmitted.
     pub(crate) const fn has_lost(&self) -> bool {
         self.board.lost() > 0
     }
 
-    /// Makes room for what is sent next; `false` without memory.
+    /// Reserves memory for the range that is sent next; `false` without memory.
     pub(crate) fn reserve(&mut self, pool: &mut Pool) -> bool {
         self.board.reserve(pool)
     }
 
-    /// What is to be retransmitted next, at most `max` bytes.
+    /// Next range to be retransmitted, at most `max` bytes.
     pub(crate) fn next_lost(&mut self, max: u32) -> Option<(Seq, u32)> {
         let mss = self.window.mss;
         let range = self.board.first_lost()?;
@@ -307,12 +318,12 @@ impl Recovery {
         Some((range.start, range.size().min(whole)))
     }
 
-    /// Whether data that there is may leave now, as far as pacing goes.
+    /// True if pacing permits that data is sent now.
     pub(crate) fn may_leave(&mut self, now: u64) -> bool {
         self.pacer.as_mut().is_none_or(|pacer| pacer.permits(now))
     }
 
-    /// When data may leave that pacing holds back.
+    /// Time until which pacing holds data back.
     pub(crate) fn pacing_deadline(&self) -> Option<u64> {
         self.pacer.as_ref().and_then(Pacer::deadline)
     }
@@ -327,8 +338,7 @@ impl Recovery {
         }
     }
 
-    /// Notes what is known of the delivery rate when data is sent, and `in_flight` bytes were in flight
-    /// before.
+    /// Stores the state of the delivery rate in data that was sent. `in_flight` bytes were in flight before.
     fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
         let Some(delivery) = self.delivery.as_mut() else { return };
         if in_flight == 0 {
@@ -337,8 +347,8 @@ impl Recovery {
         self.board.stamp(start, start + size, delivery.on_sent(size, in_flight, now));
     }
 
-    /// The owner writes, and all that was written before has been sent: the congestion window was not what
-    /// held data back.
+    /// Handles a write of the owner after all earlier data has been sent. The owner limited the rate, and not
+    /// the congestion window.
     pub(crate) fn on_source_empty(&mut self) {
         if !self.delivery.is_some() || self.room() == 0 || self.has_lost() {
             return;
@@ -349,7 +359,7 @@ impl Recovery {
         }
     }
 
-    /// Data was sent for the first time, and its last segment is not full if it `has_tail`.
+    /// Records that data was sent for the first time. `has_tail` is true if its last segment is not full.
     pub(crate) fn on_sent(&mut self, start: Seq, size: u32, has_tail: bool, now: u64) {
         if self.board.size() == 0 {
             self.timer_start = now;
@@ -365,7 +375,7 @@ impl Recovery {
         self.note_usage(self.room() < self.window.mss);
     }
 
-    /// Data was retransmitted.
+    /// Records that data was retransmitted.
     pub(crate) fn on_retransmitted(&mut self, start: Seq, size: u32, now: u64) {
         if self.board.first().is_some_and(|first| first.start == start) {
             self.timer_start = now;
@@ -384,8 +394,8 @@ impl Recovery {
         }
     }
 
-    /// Data is about to be sent after a pause: a window that was not used for longer than the RTO is not
-    /// valid any more (RFC 5681 §4.1; halved for each RTO, as in Linux).
+    /// Reduces the window before data is sent after a pause. A window that was not used for longer than the
+    /// RTO is not valid any more (RFC 5681 §4.1). It is halved for each RTO, as in Linux.
     pub(crate) fn restart_after_idle(&mut self, now: u64) {
         let (idle, rto) = (now.saturating_sub(self.last_sent), self.rtt.rto());
         if self.board.size() > 0 || idle <= rto || self.phase != Phase::Open {
@@ -402,22 +412,22 @@ impl Recovery {
         self.last_sent = now;
     }
 
-    /// Has the algorithm that sets the window know of the first range, which was marked as lost.
+    /// Reports the first range, which was marked as lost, to the algorithm that sets the window.
     fn note_first_lost(&mut self, now: u64) {
         if let Some(first) = self.board.first().copied() {
             note_lost(&mut self.delivery, &mut self.control, &self.window, &first, now);
         }
     }
 
-    /// Ends everything: nothing will be sent any more.
+    /// Drops all state, since nothing will be sent any more.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         self.board.clear(pool);
         (self.reorder_deadline, self.probe) = (None, None);
     }
 }
 
-/// The state of an algorithm before the byte `nxt` is sent, with the samples that it needs. Without memory
-/// for them, CUBIC.
+/// Creates the state of an algorithm, with the estimator that it needs. `nxt` is the number of the next byte
+/// to be sent. Without memory, it is CUBIC's.
 fn control(
     algorithm: Algorithm,
     nxt: Seq,
@@ -435,7 +445,7 @@ fn control(
     }
 }
 
-/// Has the algorithm that sets the window know of a range that was marked as lost.
+/// Reports a range that was marked as lost to the algorithm that sets the window.
 fn note_lost(
     delivery: &mut HeapOption<DeliveryRate>,
     control: &mut Control,

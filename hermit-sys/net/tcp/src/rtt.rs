@@ -9,29 +9,29 @@ pub(crate) const MICROSECOND: u64 = 1000;
 /// Nanoseconds of a second.
 pub(crate) const SECOND: u64 = 1000 * MS;
 
-/// RTO without a measurement (RFC 6298 §2.1).
+/// RTO before the first measurement (RFC 6298 §2.1).
 const INITIAL_RTO: u64 = SECOND;
 
-/// Minimum of what is added to the smoothed RTT: Linux's `TCP_RTO_MIN`. RFC 6298 §2.4 asks for an RTO of 1 s;
-/// peers that delay acknowledgements delay them by at most 200 ms here.
+/// Minimum difference of the RTO and the smoothed RTT: Linux's `TCP_RTO_MIN`. RFC 6298 §2.4 asks for an RTO
+/// of at least 1 s. Peers delay acknowledgements by at most 200 ms.
 const MIN_VARIANCE: u64 = 200 * MS;
 
 /// Maximum RTO: Linux's `TCP_RTO_MAX`.
 const MAX_RTO: u64 = 120 * SECOND;
 
-/// Time for which a minimum counts. RACK needs one that follows changes of the path (RFC 8985 §6.2).
+/// Lifetime of a minimum. RACK needs one that follows changes of the path (RFC 8985 §6.2).
 const MIN_RTT_PERIOD: u64 = 60 * SECOND;
 
-/// The estimator of the round-trip time. Times are in nanoseconds.
+/// Estimator of the round-trip time. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RttEstimator {
     smoothed: Option<u64>,
     variance: u64,
-    /// Minimum of this period and of the one before.
+    /// Minimum of the present period, and of the previous one.
     min: u64,
     min_before: u64,
     period_start: u64,
-    /// How often the RTO has been doubled.
+    /// Number of times that the RTO has been doubled.
     backoff: u32,
 }
 
@@ -41,7 +41,7 @@ impl RttEstimator {
         Self { smoothed: None, variance: 0, min: never, min_before: never, period_start: now, backoff: 0 }
     }
 
-    /// Adds the measurement of a segment that was sent once (RFC 6298 §2.2, §2.3; Karn's algorithm, §3).
+    /// Adds the measurement of a segment that was sent only once (RFC 6298 §2.2, §2.3; Karn's algorithm, §3).
     pub(crate) fn add(&mut self, rtt: u64, now: u64) {
         if now.saturating_sub(self.period_start) > MIN_RTT_PERIOD {
             (self.min_before, self.min, self.period_start) = (self.min, u64::MAX, now);
@@ -57,17 +57,17 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// The smoothed RTT, once it has been measured.
+    /// Smoothed RTT, after it has been measured.
     pub(crate) const fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }
 
-    /// The minimum RTT of the last minutes, once it has been measured.
+    /// Minimum RTT of the last one to two minutes, after it has been measured.
     pub(crate) fn min(&self) -> Option<u64> {
         Some(self.min.min(self.min_before)).filter(|&min| min != u64::MAX)
     }
 
-    /// The retransmission timeout, doubled for each time it expired.
+    /// Retransmission timeout, doubled for each time it expired.
     pub(crate) fn rto(&self) -> u64 {
         let base = match self.smoothed {
             None => INITIAL_RTO,
@@ -81,12 +81,12 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// How often the RTO has been doubled since the last progress.
+    /// Number of times that the RTO has been doubled since the last progress.
     pub(crate) const fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// Ends the doubling: new data has been acknowledged, or the window has opened.
+    /// Ends the doubling, because new data has been acknowledged or the window has opened.
     pub(crate) const fn reset_backoff(&mut self) {
         self.backoff = 0;
     }

@@ -1,4 +1,10 @@
-//! Segments that arrive (RFC 9293 §3.10.7.4).
+//! Reception of segments (RFC 9293 §3.10.7.4).
+//!
+//! A segment passes the checks of the RFC in their order: sequence number and timestamp, RST, SYN,
+//! acknowledgement number. Segments that fail a check are dropped or answered with a challenge ACK, at a
+//! limited rate (RFC 5961). Then the acknowledgement goes to loss recovery and frees data in the send buffer,
+//! the peer's window is updated, and data and FIN are stored. Nothing is sent here: `ack` and `tx` decide on
+//! the answer.
 
 use crate::buffers::Pool;
 use crate::connection::{Connection, Events, Failure, State};
@@ -7,11 +13,11 @@ use crate::rtt::SECOND;
 use crate::segment::{Flags, Header, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 
-/// Age of TS.Recent from which on it is not compared any more (RFC 7323 §5.5).
+/// Age of TS.Recent from which on timestamps are not compared with it (RFC 7323 §5.5).
 const MAX_TIMESTAMP_AGE: u64 = 24 * 24 * 3600 * SECOND;
 
 impl Connection {
-    /// Takes a segment of the connection.
+    /// Receives a segment of the connection.
     pub fn receive(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         match self.state {
             State::Closed => Events::empty(),
@@ -30,7 +36,7 @@ impl Connection {
             return self.receive_reset(header, pool, now);
         }
         if flags.contains(Flags::SYN) {
-            // RFC 5961 §4.2.
+            // A SYN in an established connection: challenge ACK (RFC 5961 §4.2).
             self.ack.challenge(now);
             return Events::empty();
         }
@@ -41,36 +47,36 @@ impl Connection {
             Some(events) => events,
             None => return Events::empty(),
         };
-        // Behind the checks of both numbers: an attacker that guesses only one of them keeps no dead
-        // connection alive, and sets no timestamp that makes those of the peer old.
+        // Only after the checks of both numbers. An attacker that guesses one of them must not keep a dead
+        // connection alive, nor set a timestamp that makes those of the peer old.
         self.timers.on_heard(now);
         self.update_timestamp(header, now);
-        // A bare FIN needs no room, and may not come again (Linux takes it, too).
+        // A FIN without data needs no room, and may not be sent again (Linux accepts it, too).
         let is_bare_fin = segment.payload.is_empty() && header.seq == self.receive_next();
         let is_beyond = self.receiving.edge.is_up_to(header.seq) && !is_bare_fin;
         if self.can_receive() && !is_beyond {
             events |= self.receive_data(segment, pool, now);
         } else if segment.size() > 0 && self.state != State::Closed {
-            // The peer has ended and this comes again, or its window is shut and it asks.
+            // A retransmission after the peer's FIN, or a probe of a shut window.
             self.ack.set_due();
         }
         events
     }
 
-    /// Whether a segment has a number within the window (RFC 9293 §3.10.7.4, first step), or right behind it,
-    /// as in Linux: there a peer is that has filled the window, and when both have and lost data, only
-    /// acknowledgements from there go on.
+    /// True if the number of a segment is within the window (RFC 9293 §3.10.7.4, first step) or next to its
+    /// end, as in Linux. A peer that has filled the window sends from there. When both peers have done so and
+    /// lost data, only these acknowledgements make progress.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (next, seq) = (self.receive_next(), segment.header.seq);
         let window = self.receiving.edge.since(next);
         match segment.size() {
             0 => seq.is_in(next, window + 1),
-            // A segment whose beginning was received already is trimmed.
+            // The beginning of a segment that was received already is trimmed.
             size => seq.is_up_to(next + window) && next.is_before(seq + size),
         }
     }
 
-    /// Whether a timestamp is older than the last one: PAWS (RFC 7323 §5.3). Resets are not checked.
+    /// True if the timestamp is older than the last one: PAWS (RFC 7323 §5.3). Resets are not checked.
     fn is_old_duplicate(&self, header: &Header, now: u64) -> bool {
         let (Some(known), Some(timestamp)) = (self.timestamps, header.options.timestamp) else {
             return false;
@@ -80,7 +86,7 @@ impl Connection {
         is_older && is_current && !header.flags.contains(Flags::RST)
     }
 
-    /// Answers a segment that is not acceptable, with an acknowledgement.
+    /// Answers a segment that is not acceptable with an acknowledgement.
     fn refuse(&mut self, segment: &Segment<'_>, now: u64) -> Events {
         let header = &segment.header;
         if header.flags.contains(Flags::RST) {
@@ -90,7 +96,7 @@ impl Connection {
             return self.receive_syn_again(header, now);
         }
         if segment.payload.is_empty() {
-            // Probes, and what an attacker sends.
+            // Probes, and segments of attackers: answered at a limited rate.
             self.ack.challenge(now);
         } else {
             let next = self.receiving.buffer.next();
@@ -103,8 +109,8 @@ impl Connection {
         Events::empty()
     }
 
-    /// The peer's SYN comes again: so does the answer, unless it has been received (both ends have begun at
-    /// once).
+    /// Handles a retransmitted SYN of the peer. The SYN-ACK is sent again, unless the segment acknowledges it
+    /// (simultaneous open).
     fn receive_syn_again(&mut self, header: &Header, now: u64) -> Events {
         if header.seq != self.receiving.irs {
             return Events::empty();
@@ -118,8 +124,8 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
-    /// A reset counts if it has exactly the expected number; within the window it is questioned (RFC 5961
-    /// §3.2).
+    /// Handles a reset. Only a reset with exactly the expected number counts. One within the window is
+    /// answered with a challenge ACK (RFC 5961 §3.2).
     fn receive_reset(&mut self, header: &Header, pool: &mut Pool, now: u64) -> Events {
         if header.seq != self.receive_next() {
             self.ack.challenge(now);
@@ -134,7 +140,7 @@ impl Connection {
         Events::CLOSED
     }
 
-    /// Takes over a timestamp that is to be echoed (RFC 7323 §4.3).
+    /// Stores a timestamp to be echoed (RFC 7323 §4.3).
     fn update_timestamp(&mut self, header: &Header, now: u64) {
         let (Some(known), Some(timestamp)) = (&mut self.timestamps, header.options.timestamp) else { return };
         let is_newer = timestamp.value.wrapping_sub(known.recent).cast_signed() >= 0;
@@ -143,13 +149,13 @@ impl Connection {
         }
     }
 
-    /// Takes the acknowledgement of a segment; `None` if the rest of it must not be looked at.
+    /// Handles the acknowledgement of a segment; `None` if the rest of the segment must be ignored.
     fn receive_ack(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Option<Events> {
         let header = &segment.header;
         let mut events = Events::empty();
         if self.state == State::SynReceived {
             if !self.acknowledges_syn(header) {
-                // The host answers what belongs to no connection with a reset.
+                // The host answers with a reset: see `Connection::is_answered_by_reset`.
                 return None;
             }
             self.establish(header, now);
@@ -157,14 +163,14 @@ impl Connection {
             events |= Events::ESTABLISHED | Events::WRITABLE;
         }
         let (sending, una) = (&self.sending, self.recovery.una());
-        // RFC 5961 §5.2.
+        // Challenge ACK (RFC 5961 §5.2).
         if header.ack.is_before(una - sending.max_window) || self.recovery.nxt().is_before(header.ack) {
             self.ack.challenge(now);
             return None;
         }
         let is_bare = segment.size() == 0 && self.scaled_window(header) == sending.window;
         if header.ack.is_before(una) {
-            // Late: its SACK blocks may still be news, but nothing else.
+            // The acknowledgement is late, but the data of the segment may be new.
             return Some(events);
         }
         let advance = header.ack.since(una);
@@ -180,7 +186,8 @@ impl Connection {
         Some(events)
     }
 
-    /// The peer echoes a congestion mark (RFC 3168 §6.1.2), or has reduced its window (§6.1.3).
+    /// Handles the ECN flags: the peer echoes a congestion mark (RFC 3168 §6.1.2), or has reduced its window
+    /// (§6.1.3).
     fn note_marks(&mut self, header: &Header, now: u64) {
         if !self.ecn.is_on {
             return;
@@ -211,7 +218,8 @@ impl Connection {
         self.recovery.on_ack(&acknowledgement, pool);
     }
 
-    /// Data or the FIN of this end has been acknowledged: `data` numbers.
+    /// Frees acknowledged data, and handles the acknowledgement of the FIN. `data` is the length in sequence
+    /// numbers.
     fn advance(&mut self, ack: Seq, mut data: u32, pool: &mut Pool, now: u64) -> Events {
         let sending = &mut self.sending;
         let is_fin_acked = sending.fin.is_some_and(|fin| fin.is_before(ack));
@@ -223,7 +231,7 @@ impl Connection {
         if sending.small.is_some_and(|small| small.is_up_to(ack)) {
             sending.small = None;
         }
-        // The buffer holds what is in flight and as much again for what comes next.
+        // The buffer holds the data in flight, and as much again to be sent next.
         let wanted = self.recovery.window().size.saturating_mul(2).min(sending.max_limit);
         if wanted > sending.buffer.limit() && !pool.is_scarce() {
             sending.buffer.set_limit(wanted);
@@ -240,7 +248,8 @@ impl Connection {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                // Its time without an owner is that in this state (Linux's `tcp_fin_timeout`).
+                // From now on the time without an owner is the time in this state (Linux's
+                // `tcp_fin_timeout`).
                 self.timers.orphaned_at = self.timers.orphaned_at.map(|_| now);
             }
             State::Closing => self.enter_time_wait(now),
@@ -257,8 +266,8 @@ impl Connection {
         u32::from(header.window) << self.sending.scale
     }
 
-    /// Takes over the peer's window from a segment that is not older than the last one that did (RFC 9293
-    /// §3.10.7.4).
+    /// Stores the peer's window, if the segment is not older than the last one whose window was stored (RFC
+    /// 9293 §3.10.7.4).
     fn update_send_window(&mut self, header: &Header) {
         let window = self.scaled_window(header);
         let sending = &mut self.sending;
@@ -274,9 +283,9 @@ impl Connection {
         sending.max_window = sending.max_window.max(window);
     }
 
-    /// Takes note of whether the peer makes progress, or at least answers while its window is shut: it may do
-    /// so for ever (RFC 9293 §3.8.6.1), unless the connection has no owner or that has set a limit (Linux's
-    /// `tcp_probe_timer`).
+    /// Updates the time since which the peer makes no progress. A peer that answers while its window is shut
+    /// may do so forever (RFC 9293 §3.8.6.1), unless the connection has no owner or has a user timeout
+    /// (Linux's `tcp_probe_timer`).
     fn update_stall(&mut self, has_advanced: bool, now: u64) {
         let is_waiting = self.recovery.outstanding() > 0;
         let is_shut = self.sending.window == 0;
@@ -289,7 +298,7 @@ impl Connection {
         };
     }
 
-    /// Stores the data of a segment, and takes its FIN when everything before it is there.
+    /// Stores the data of a segment, and handles the FIN when all data before it has arrived.
     fn receive_data(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         let header = &segment.header;
         if segment.size() == 0 {
@@ -326,7 +335,7 @@ impl Connection {
         let size = u32::try_from(segment.payload.len()).unwrap_or(u32::MAX);
         let timestamps = self.timestamp_size();
         let receiving = &mut self.receiving;
-        // Nothing comes behind a FIN.
+        // Data after a FIN is invalid.
         let payload = match receiving.fin {
             Some(fin) => {
                 let most = usize::try_from(fin.since(segment.header.seq)).unwrap_or(0);
@@ -335,7 +344,7 @@ impl Connection {
             None => segment.payload,
         };
         let had_gap = receiving.buffer.has_gap();
-        // A device may have joined segments.
+        // A device may have coalesced segments.
         let largest = u32::from(self.parameters.mss) - timestamps;
         let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
         receiving.mss = receiving.mss.max(size.min(largest));
@@ -343,8 +352,8 @@ impl Connection {
             let (has_gap, is_filled) = (receiving.buffer.has_gap(), inserted.in_order > size);
             self.timers.note_gap(has_gap, is_filled, now);
         }
-        // The window is shut until there is memory again, as in Linux: the peer asks then, and does not give
-        // up.
+        // The window is shut until there is memory again, as in Linux. The peer then probes the window, and
+        // does not give up.
         let lacked_memory = receiving.lacks_memory;
         receiving.lacks_memory = inserted.lacks_memory || lacked_memory && inserted.in_order == 0;
         let has_changed = receiving.lacks_memory != lacked_memory;

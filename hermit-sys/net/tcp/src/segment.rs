@@ -1,10 +1,10 @@
-//! Segments, without the format that they have in packets.
+//! Segments of TCP, independent of their format in packets.
 
 use bitflags::bitflags;
 
 use crate::seq::Seq;
 
-/// Maximum number of SACK blocks in a segment: what fits into 40 bytes of options (RFC 2018 §3).
+/// Maximum number of SACK blocks in a segment, given by 40 bytes of options (RFC 2018 §3).
 pub const MAX_SACK_BLOCKS: usize = 4;
 
 bitflags! {
@@ -17,7 +17,7 @@ bitflags! {
         const SYN = 0x02;
         /// Resets the connection.
         const RST = 0x04;
-        /// The data is to be delivered at once; ignored by the receiver.
+        /// The data should be delivered at once; ignored by the receiver.
         const PSH = 0x08;
         /// The acknowledgement number is valid.
         const ACK = 0x10;
@@ -35,7 +35,7 @@ bitflags! {
 pub struct SackBlock {
     /// First number.
     pub start: Seq,
-    /// Number behind the last one.
+    /// Number after the last one.
     pub end: Seq,
 }
 
@@ -47,7 +47,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block behind the others; without effect if there are [`MAX_SACK_BLOCKS`].
+    /// Adds a block after the others; without effect if there are [`MAX_SACK_BLOCKS`].
     pub fn push(&mut self, block: SackBlock) {
         if let Some(slot) = self.blocks.get_mut(self.count) {
             *slot = block;
@@ -55,8 +55,9 @@ impl SackBlocks {
         }
     }
 
-    /// The blocks of an acknowledgement that are behind `ack` and before `nxt`, and apart from them the first
-    /// one if it reports a duplicate: it is before `ack` or within the second one (RFC 2883 §4).
+    /// Returns the blocks of an acknowledgement that are valid, between `ack` and `nxt`. The first block is
+    /// returned apart from them if it reports a duplicate: it is before `ack` or within the second block (RFC
+    /// 2883 §4).
     pub(crate) fn split_duplicate(&self, ack: Seq, nxt: Seq) -> (Self, Option<SackBlock>) {
         let mut blocks = Self::default();
         if self.count == 0 {
@@ -120,7 +121,7 @@ impl Options {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let window_scale = if self.window_scale.is_some() { 4 } else { 0 };
         let timestamp = if self.timestamp.is_some() { 12 } else { 0 };
-        // In a SYN with timestamps, SACK-permitted takes the place of their padding.
+        // In a SYN with timestamps, SACK-permitted replaces their padding.
         let sack_permitted = if self.sack_permitted && self.timestamp.is_none() { 4 } else { 0 };
         let sack = match self.sack.as_slice().len() {
             0 => 0,
@@ -141,20 +142,20 @@ pub struct Header {
     pub flags: Flags,
     /// The window field, not scaled.
     pub window: u16,
-    /// Urgent pointer: distance from `seq` to the byte behind the urgent one.
+    /// Urgent pointer: distance from `seq` to the byte after the urgent one.
     pub urgent: u16,
     /// Options.
     pub options: Options,
 }
 
-/// A received segment, whose checksum is right.
+/// A received segment with a correct checksum.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// Its header.
     pub header: Header,
     /// Its data.
     pub payload: &'a [u8],
-    /// Whether the IP header says "congestion experienced" (RFC 3168 §5).
+    /// True if the IP header reports "congestion experienced" (RFC 3168 §5).
     pub is_marked: bool,
 }
 

@@ -8,13 +8,13 @@ use core::ops::{Add, Sub};
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// Whether this number is before `other`.
+    /// True if this number is before `other`.
     #[must_use]
     pub const fn is_before(self, other: Self) -> bool {
         self.0.wrapping_sub(other.0).cast_signed() < 0
     }
 
-    /// Whether this number is `other` or before it.
+    /// True if this number is `other` or before it.
     #[must_use]
     pub const fn is_up_to(self, other: Self) -> bool {
         !other.is_before(self)
@@ -38,7 +38,7 @@ impl Seq {
         if self.is_before(other) { self } else { other }
     }
 
-    /// Whether this number is in `start..start + size`.
+    /// True if this number is in `start..start + size`.
     #[must_use]
     pub const fn is_in(self, start: Self, size: u32) -> bool {
         self.0.wrapping_sub(start.0) < size

@@ -1,4 +1,4 @@
-//! Both ends of connections, over networks of many kinds; and packet scripts.
+//! Connections over simulated networks of many kinds, and packet scripts.
 
 mod algorithms;
 mod lifetime;

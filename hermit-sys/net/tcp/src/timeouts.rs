@@ -1,33 +1,33 @@
-//! What happens in time: when a connection has something to do, and when it is given up.
+//! Deadlines: the time at which a connection has something to do, and the time at which it is given up.
 
 use crate::buffers::{CHUNK, Pool, Purpose};
 use crate::connection::{Connection, Events, Failure, State};
 use crate::recovery::Expiry;
 use crate::rtt::SECOND;
 
-/// Time until a SYN is given up: 6 retransmissions (Linux's `tcp_syn_retries`), and until a SYN-ACK is: 5
-/// (`tcp_synack_retries`).
+/// Time until a SYN is given up, after 6 retransmissions (Linux's `tcp_syn_retries`), and until a SYN-ACK is
+/// given up, after 5 (`tcp_synack_retries`).
 const SYN_TIMEOUT: u64 = 127 * SECOND;
 const SYN_ACK_TIMEOUT: u64 = 63 * SECOND;
 
-/// Time until unacknowledged data ends a connection: what 15 retransmissions take (`tcp_retries2`), and
-/// without an owner.
+/// Time until unacknowledged data ends a connection, after 15 retransmissions (`tcp_retries2`); and the same
+/// for a connection without an owner.
 const DATA_TIMEOUT: u64 = 924 * SECOND;
 const ORPHAN_TIMEOUT: u64 = 100 * SECOND;
 
-/// Time until a connection without an owner is given up whose peer answers, but keeps its window shut: until
-/// probes are 120 s apart in Linux (`TCP_RTO_MAX`), from 200 ms on.
+/// Time until a connection without an owner is given up while its peer answers probes, but keeps its window
+/// shut. In Linux, probes then have an interval of 120 s (`TCP_RTO_MAX`), from 200 ms on.
 const SHUT_ORPHAN_TIMEOUT: u64 = 204 * SECOND;
 
 /// Time in FIN-WAIT-2 without an owner (`tcp_fin_timeout`).
 const FIN_WAIT_2_TIMEOUT: u64 = 60 * SECOND;
 
-/// How long a connection is in TIME-WAIT: Linux's `TCP_TIMEWAIT_LEN`.
+/// Duration of TIME-WAIT: Linux's `TCP_TIMEWAIT_LEN`.
 const TIME_WAIT: u64 = 60 * SECOND;
 
 impl Connection {
-    /// When [`on_timer`](Self::on_timer) or [`next_segment`](Self::next_segment) has something to do, without
-    /// anything from the peer or the owner.
+    /// Time at which [`on_timer`](Self::on_timer) or [`next_segment`](Self::next_segment) has something to
+    /// do, if nothing comes from the peer or the owner before.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
         let timers = &self.timers;
@@ -56,13 +56,13 @@ impl Connection {
         }
     }
 
-    /// Keep-alive probes are for connections on which nothing is outstanding.
+    /// Time of the next keep-alive probe. Only connections without outstanding data send them.
     fn keep_alive_deadline(&self) -> Option<u64> {
         let is_idle = self.sending.buffer.size() == 0 && self.recovery.outstanding() == 0;
         self.timers.keep_alive_at().filter(|_| is_idle)
     }
 
-    /// When the connection is given up.
+    /// Time at which the connection is given up.
     fn give_up_at(&self) -> Option<u64> {
         let timers = &self.timers;
         match self.state {
@@ -84,7 +84,8 @@ impl Connection {
         }
     }
 
-    /// Does what is due. What is to be sent then is in [`next_segment`](Self::next_segment).
+    /// Handles the deadlines that have passed. Segments are then returned by
+    /// [`next_segment`](Self::next_segment).
     pub fn on_timer(&mut self, pool: &mut Pool, now: u64) -> Events {
         if self.state == State::Closed {
             return Events::empty();
@@ -96,6 +97,7 @@ impl Connection {
         if self.give_up_at().is_some_and(|deadline| deadline <= now) || self.is_keep_alive_over(now) {
             return self.give_up(pool);
         }
+        // Other connections need its memory.
         if self.is_stuck_orphan(now) && pool.left() == 0 {
             return self.give_up(pool);
         }
@@ -129,8 +131,8 @@ impl Connection {
             && (is_due(self.timers.window_probe_at) || is_due(timeout().map(|(at, _)| at)))
     }
 
-    /// Drops what is behind a gap that no segment has filled for long, if there is no memory for more such
-    /// data: the peer keeps it until it is acknowledged (RFC 2018 §8).
+    /// Drops the data after a gap that has not been filled for long, if there is no memory for more such
+    /// data. The peer keeps the data until it is acknowledged (RFC 2018 §8).
     fn on_old_gap(&mut self, pool: &mut Pool, now: u64) {
         if !pool.fits(CHUNK, Purpose::OutOfOrder) {
             self.receiving.buffer.drop_ranges(pool);
@@ -139,10 +141,10 @@ impl Connection {
         self.timers.note_gap(self.receiving.buffer.has_gap(), false, now);
     }
 
-    /// Whether all keep-alive probes went unanswered.
+    /// True if all keep-alive probes went unanswered.
     fn is_keep_alive_over(&self, now: u64) -> bool {
         let timers = &self.timers;
-        // As in Linux, the user timeout counts instead of the number of probes.
+        // As in Linux, the user timeout replaces the number of probes.
         let is_last = match timers.user_timeout {
             Some(limit) => timers.probes > 0 && now.saturating_sub(timers.heard_at) >= limit,
             None => timers.keep_alive.is_some_and(|keep_alive| timers.probes >= keep_alive.count),
@@ -151,21 +153,21 @@ impl Connection {
     }
 
     fn give_up(&mut self, pool: &mut Pool) -> Events {
-        // A peer that does not end its half of a connection without an owner hears nothing, as from Linux.
+        // In FIN-WAIT-2 without an owner, the peer receives no reset, as from Linux.
         self.resets = self.is_synchronized() && self.state != State::FinWait2;
         self.end(Some(Failure::TimedOut), pool);
         Events::CLOSED
     }
 
-    /// The host has no way to the peer at present: as long as it has none, what is to be sent counts as
-    /// unacknowledged.
+    /// Handles the lack of a route to the peer. Data to be sent then counts as unacknowledged, so that the
+    /// connection is given up after a timeout.
     pub fn on_unreachable(&mut self, now: u64) {
         if self.is_synchronized() && self.unacknowledged() != (0, false) {
             self.timers.stalled_since.get_or_insert(now);
         }
     }
 
-    /// Both ends are closed.
+    /// Enters TIME-WAIT: both ends are closed.
     pub(crate) const fn enter_time_wait(&mut self, now: u64) {
         self.state = State::TimeWait;
         self.timers.time_wait_until = Some(now.saturating_add(TIME_WAIT));

@@ -1,9 +1,9 @@
-//! The state of a connection's timers besides those of loss recovery and of delayed acknowledgements.
+//! State of a connection's timers, except those of loss recovery and of delayed acknowledgements.
 
 use crate::rtt::SECOND;
 
-/// Time in nanoseconds after which data behind a gap is dropped, if memory is scarce: longer than any peer
-/// waits before it sends what is missing again (Linux's `TCP_RTO_MAX` is 120 s).
+/// Time in nanoseconds after which data after a gap is dropped, if memory is scarce. It is longer than the
+/// time after which any peer retransmits missing data (Linux's `TCP_RTO_MAX` is 120 s).
 const GAP_TIMEOUT: u64 = 180 * SECOND;
 
 /// Keep-alive probes (RFC 9293 §3.8.4). Times are in nanoseconds.
@@ -13,36 +13,36 @@ pub struct KeepAlive {
     pub idle: u64,
     /// Time between probes: `TCP_KEEPINTVL`.
     pub interval: u64,
-    /// Unanswered probes after which the connection is given up: `TCP_KEEPCNT`.
+    /// Number of unanswered probes after which the connection is given up: `TCP_KEEPCNT`.
     pub count: u32,
 }
 
-/// What the timers know.
+/// State of the timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
     pub(crate) keep_alive: Option<KeepAlive>,
     pub(crate) user_timeout: Option<u64>,
     pub(crate) orphaned_at: Option<u64>,
-    /// When the peer was last heard.
+    /// Time of the last segment from the peer.
     pub(crate) heard_at: u64,
-    /// Keep-alive probes since then.
+    /// Number of keep-alive probes since then.
     pub(crate) probes: u32,
     pub(crate) probed_at: u64,
-    /// Since when data is not acknowledged, or the window is shut without an answer to probes.
+    /// Time since which data is not acknowledged, or the window is shut without an answer to probes.
     pub(crate) stalled_since: Option<u64>,
-    /// When the SYN or SYN-ACK is sent; again, if it was.
+    /// Time at which the SYN or SYN-ACK is sent, for the first time or again.
     pub(crate) handshake_at: Option<u64>,
     pub(crate) started_at: u64,
-    /// When a shut window is probed.
+    /// Time at which a shut window is probed.
     pub(crate) window_probe_at: Option<u64>,
-    /// When the first gap in received data has been there for too long.
+    /// Time at which the first gap in received data has lasted too long.
     pub(crate) gap_until: Option<u64>,
-    /// When TIME-WAIT ends.
+    /// End of TIME-WAIT.
     pub(crate) time_wait_until: Option<u64>,
-    /// A tail loss probe is to be sent.
+    /// True if a tail loss probe must be sent.
     pub(crate) sends_tail_probe: bool,
-    /// A segment with an old number, which the peer answers, is to be sent: a window probe or a keep-alive
-    /// probe.
+    /// True if a segment with an old number must be sent, which the peer answers: a window probe or a
+    /// keep-alive probe.
     pub(crate) sends_probe: bool,
 }
 
@@ -66,18 +66,18 @@ impl Timers {
         }
     }
 
-    /// A segment has come from the peer.
+    /// Records that a segment has come from the peer.
     pub(crate) const fn on_heard(&mut self, now: u64) {
         (self.heard_at, self.probes) = (now, 0);
     }
 
-    /// Takes note of whether there is a gap in received data, and whether the first one was filled.
+    /// Updates the deadline of gaps. `is_filled` is true if the first gap was filled.
     pub(crate) fn note_gap(&mut self, has_gap: bool, is_filled: bool, now: u64) {
         let known = self.gap_until.filter(|_| !is_filled);
         self.gap_until = has_gap.then(|| known.unwrap_or(now.saturating_add(GAP_TIMEOUT)));
     }
 
-    /// When the next keep-alive probe is due.
+    /// Time of the next keep-alive probe.
     pub(crate) fn keep_alive_at(&self) -> Option<u64> {
         let keep_alive = self.keep_alive?;
         Some(match self.probes {

@@ -1,11 +1,17 @@
-//! Segments that leave (RFC 9293 §3.8.6.2.1).
+//! Transmission of segments (RFC 9293 §3.8.6.2.1).
+//!
+//! [`Connection::next_segment`] chooses the next segment: a tail loss probe, a retransmission, new data, a
+//! window or keep-alive probe, or an acknowledgement, in this order. The host writes it to a packet and then
+//! calls [`Connection::sent`], which changes the state. If the device has no room in between, nothing has
+//! changed, and the same segment is chosen later. New data must fit into the peer's window and the congestion
+//! window. It also waits for a full segment, unless Nagle's algorithm permits a smaller one.
 
 use crate::buffers::Pool;
 use crate::connection::{Connection, State};
 use crate::segment::{Flags, Header, Options, SackBlocks};
 use crate::seq::Seq;
 
-/// What a segment is, for the state that changes when it has been sent.
+/// Kind of a segment: it determines which state changes when the segment has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// SYN or SYN-ACK.
@@ -14,7 +20,7 @@ enum Kind {
     New { is_tail_probe: bool },
     /// Data or a FIN again.
     Retransmission { is_tail_probe: bool },
-    /// A segment with an old number, which the peer answers.
+    /// A segment with an old number: the peer answers it.
     Probe,
     /// An acknowledgement only.
     Ack,
@@ -27,12 +33,12 @@ enum Kind {
 pub struct Transmit {
     /// Its header.
     pub header: Header,
-    /// Offset of its data in the send buffer, and its size.
+    /// Offset of its data in the send buffer, and size of the data.
     offset: u32,
     size: u32,
-    /// Bytes of data in each segment, if the device cuts it.
+    /// Bytes of data in each segment, if the device cuts it (TSO).
     pub mss: u32,
-    /// Whether its packets may be marked instead of dropped: ECT(0) (RFC 3168 §6.1.5).
+    /// True if its packets may be marked instead of dropped: ECT(0) (RFC 3168 §6.1.5).
     pub is_ecn_capable: bool,
     kind: Kind,
 }
@@ -50,23 +56,23 @@ impl Transmit {
     }
 }
 
-/// What may be sent of new data.
+/// New data that may be sent.
 enum NewData {
     Segment {
         size: u32,
         has_fin: bool,
     },
-    /// There is none, or it waits for more or for an acknowledgement.
+    /// There is no data, or it waits for more data or for an acknowledgement.
     Nothing,
-    /// It waits for the peer's window.
+    /// The data waits for the peer's window.
     Shut,
 }
 
 impl Connection {
-    /// The next segment to be sent now, of at most `max` bytes of data: several segments in one, if the
-    /// device cuts it, of [`Transmit::mss`] bytes each. `None`: there is nothing, until something is
-    /// received, written or due. What is sent is remembered in memory of `pool`; without it only what was
-    /// sent before is sent again.
+    /// Returns the next segment to be sent now, with at most `max` bytes of data. If the device cuts it, it
+    /// is several segments of [`Transmit::mss`] bytes each. `None` means that nothing can be sent until
+    /// something is received, written or due. Memory of `pool` holds the state of sent data. Without memory
+    /// only earlier data is sent again.
     #[must_use]
     pub fn next_segment(&mut self, max: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
         match self.state {
@@ -81,8 +87,8 @@ impl Connection {
         data.or_else(|| self.next_control(now))
     }
 
-    /// Whether [`next_segment`](Self::next_segment) may return a segment now: if not, it returns none, and
-    /// need not be asked.
+    /// True if [`next_segment`](Self::next_segment) may return a segment now. If false, it returns `None` and
+    /// need not be called.
     #[must_use]
     pub fn may_send(&self, now: u64) -> bool {
         match self.state {
@@ -97,8 +103,8 @@ impl Connection {
         unsent || is_due || self.recovery.has_lost()
     }
 
-    /// Whether new data certainly waits for an acknowledgement, which is outstanding: there is no need to ask
-    /// for a segment before something has been received, or a deadline has passed.
+    /// True if new data certainly waits for an acknowledgement. [`next_segment`](Self::next_segment) need not
+    /// be called before a segment is received or a deadline has passed.
     #[must_use]
     pub fn is_held_back(&self) -> bool {
         let (sending, outstanding) = (&self.sending, self.recovery.outstanding());
@@ -115,17 +121,20 @@ impl Connection {
             if probe.is_some() {
                 return probe;
             }
-            // All was acknowledged meanwhile.
+            // All data was acknowledged in the meantime.
             self.timers.sends_tail_probe = false;
         }
+        // Pacing delays retransmissions, too.
         if !self.recovery.may_leave(now) {
             return None;
         }
+        // With nothing in flight, no acknowledgement would open the window: a segment may always be sent.
         if let Some((seq, size)) = self.recovery.next_lost(max.max(self.data_mss()))
             && (self.recovery.room() >= self.data_mss().min(size) || self.recovery.in_flight() == 0)
         {
             return Some(self.retransmission(seq, size, false, now));
         }
+        // The FIN is acknowledged: there is no new data.
         if matches!(self.state, State::FinWait2 | State::TimeWait) {
             return None;
         }
@@ -142,7 +151,7 @@ impl Connection {
                 Some(self.new_segment(size, false, false, now))
             }
             NewData::Shut => {
-                // The peer is asked after a while (RFC 9293 §3.8.6.1).
+                // The window is probed after a while (RFC 9293 §3.8.6.1).
                 if self.recovery.outstanding() == 0 {
                     let rto = self.recovery.rtt().rto();
                     self.timers.window_probe_at.get_or_insert(now.saturating_add(rto));
@@ -152,8 +161,9 @@ impl Connection {
         }
     }
 
-    /// How much new data may be sent, when the congestion window has `room`.
+    /// Returns the new data that may be sent. The congestion window has `room`.
     fn next_new(&mut self, max: u32, room: u32, pool: &mut Pool) -> NewData {
+        // Nothing follows a FIN. Without memory for its state, new data must wait.
         if self.sending.fin.is_some() || !self.recovery.reserve(pool) {
             return NewData::Nothing;
         }
@@ -178,39 +188,39 @@ impl Connection {
         }
         let mut size = most.min(room);
         if size >= mss && size < unsent || size > mss {
-            // Whole segments; what is left may wait.
+            // Whole segments only; the rest may wait.
             let rest = size % mss;
             if rest > 0 && (size < unsent || size - rest > 0 && !self.may_send_small()) {
                 size -= rest;
             }
         }
         if size < mss && !self.may_send_partial(size, unsent) {
-            // A part of what the window would take; nothing may come to open it.
+            // Less than the window would take. Perhaps no segment comes to open it: probe it.
             return if size < unsent { NewData::Shut } else { NewData::Nothing };
         }
         let has_fin = self.sending.is_closed && size == unsent && window > size;
         NewData::Segment { size, has_fin }
     }
 
-    /// Size of the segment that is sent instead of a window probe, if the peer's window is open, but so
-    /// little that new data has waited for more (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is
+    /// Returns the size of the segment that replaces a window probe, if the peer's window is open, but too
+    /// small for a segment of reasonable size (override timeout, RFC 9293 §3.8.6.2.1). Nothing else is
     /// outstanding.
     fn override_size(&self) -> Option<u32> {
         let size = self.sending.buffer.size().min(self.sending.window).min(self.data_mss());
         (size > 0 && self.recovery.outstanding() == 0).then_some(size)
     }
 
-    /// Whether a segment that is not full may be sent, when `unsent` bytes wait.
+    /// True if a segment that is not full may be sent, while `unsent` bytes wait.
     fn may_send_partial(&self, size: u32, unsent: u32) -> bool {
         if size == unsent {
             return self.may_send_small();
         }
-        // Held back by the peer's window: a good part of its largest, or when nothing is outstanding.
+        // The peer's window is the limit. Half of its largest window is enough (sender's SWS avoidance).
         size >= self.sending.max_window / 2
     }
 
-    /// Nagle's algorithm in Minshall's variant: a small segment waits for another small one to be
-    /// acknowledged.
+    /// True if a small segment may be sent: Nagle's algorithm in Minshall's variant. A small segment waits
+    /// until an earlier small one is acknowledged.
     const fn may_send_small(&self) -> bool {
         if self.sending.is_closed {
             return true;
@@ -218,10 +228,10 @@ impl Connection {
         !self.options.cork && (self.options.no_delay || self.sending.small.is_none())
     }
 
-    /// A tail loss probe: new data if there is any, or the last segment again (RFC 8985 §7.3).
+    /// Returns a tail loss probe: new data if there is any, or the last segment again (RFC 8985 §7.3).
     fn tail_probe(&mut self, pool: &mut Pool, now: u64) -> Option<Transmit> {
         let mss = self.data_mss();
-        // The peer acknowledges what it had already at once.
+        // A second probe is the last segment again: the peer acknowledges a duplicate at once.
         if !self.recovery.is_probing()
             && let NewData::Segment { size, has_fin } = self.next_new(mss, mss, pool)
         {
@@ -233,9 +243,9 @@ impl Connection {
 
     fn next_control(&mut self, now: u64) -> Option<Transmit> {
         if self.timers.sends_probe {
-            // A window probe has a byte where an old one was: passt (2023-03, Debian 12), which does not tell
-            // that its window has opened, answers no segment without data. RFC 1122 §4.2.3.6 has the same for
-            // keep-alive probes.
+            // A window probe has a byte of data with an old number. passt (2023-03, Debian 12) does not
+            // report that its window has opened, and does not answer a segment without data. RFC 1122
+            // §4.2.3.6 has the same rule for keep-alive probes.
             let size = self.sending.buffer.size().min(1);
             let header = Header { seq: self.recovery.una() - 1, ..self.header(now) };
             return Some(Transmit { size, ..self.bare(header, Kind::Probe) });
@@ -244,13 +254,13 @@ impl Connection {
         is_due.then(|| self.bare(self.header(now), Kind::Ack))
     }
 
-    /// The header of an acknowledgement sent now, for what the host remembers of a connection in TIME-WAIT.
+    /// Header of an acknowledgement sent now. The host stores it for a connection in TIME-WAIT.
     #[must_use]
     pub fn acknowledgement(&self, now: u64) -> Header {
         self.header(now)
     }
 
-    /// The header of a segment without data.
+    /// Header of a segment without data.
     fn header(&self, now: u64) -> Header {
         let next = self.receive_next();
         let timestamp = self.timestamp(now);
@@ -271,12 +281,12 @@ impl Connection {
         }
     }
 
-    /// Whether an acknowledgement has SACK blocks.
+    /// True if an acknowledgement has SACK blocks.
     const fn has_sack_blocks(&self) -> bool {
         self.has_sack && (self.receiving.buffer.has_gap() || self.ack.dsack.is_some())
     }
 
-    /// Whether an acknowledgement is due at once that says what is missing, or was received twice.
+    /// True if an acknowledgement is due at once that reports a gap or a duplicate.
     fn reports_disorder(&self) -> bool {
         self.ack.deadline() == Some(0) && self.has_sack_blocks()
     }
@@ -291,7 +301,7 @@ impl Connection {
         self.bare(header, Kind::Reset)
     }
 
-    /// A segment with data or a FIN. SACK blocks give way to it: see [`sent`](Self::sent).
+    /// Returns a segment with data or a FIN. It has no SACK blocks: see [`sent`](Self::sent).
     fn with_data(&self, seq: Seq, size: u32, has_fin: bool, now: u64) -> Transmit {
         let mut header = self.header(now);
         header.options.sack = SackBlocks::default();
@@ -321,13 +331,13 @@ impl Connection {
         transmit
     }
 
-    /// The data of a segment, in pieces.
+    /// Returns the data of a segment, in contiguous pieces.
     pub fn payload(&self, transmit: &Transmit) -> impl Iterator<Item = &[u8]> {
         self.sending.buffer.pieces(transmit.offset, transmit.size)
     }
 
-    /// Takes note that a segment was sent. It must be what [`next_segment`](Self::next_segment) returned
-    /// last.
+    /// Records that a segment was sent. It must be the last one that [`next_segment`](Self::next_segment)
+    /// returned.
     pub fn sent(&mut self, transmit: &Transmit, now: u64) {
         let header = &transmit.header;
         let size = transmit.sequence_size();
@@ -355,7 +365,7 @@ impl Connection {
         let data_next = self.receiving.buffer.next();
         let window = u32::from(header.window) << self.receiving.scale;
         self.receiving.edge = self.receiving.edge.max(data_next + window);
-        // SACK blocks that gave way to data follow in a segment of their own.
+        // The SACK blocks that the data left no room for follow in an acknowledgement of their own.
         if size > 0 && self.reports_disorder() {
             self.ack.last = header.ack;
         } else {
@@ -366,7 +376,7 @@ impl Connection {
         }
     }
 
-    /// Takes note of new data; returns whether its last segment is not full.
+    /// Records new data; returns true if its last segment is not full.
     fn on_new_sent(&mut self, transmit: &Transmit) -> bool {
         let sending = &mut self.sending;
         let end = transmit.header.seq + transmit.sequence_size();

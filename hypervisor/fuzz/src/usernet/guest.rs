@@ -123,7 +123,7 @@ impl Guest {
         self.connections.len() - 1
     }
 
-    /// Notes what a segment of the network's says, and checks its data if `has_content`.
+    /// Updates the connection from a segment of the network, and checks its data if `has_content`.
     pub(super) fn receive(&mut self, segment: &Received<'_>, has_content: bool) {
         let is_syn = segment.flags & SYN != 0;
         let ends = (segment.to, segment.from);

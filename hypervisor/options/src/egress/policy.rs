@@ -1,9 +1,13 @@
-//! Which addresses a guest may open connections to.
+//! Policy for outgoing connections: the addresses to which a guest may open connections.
 //!
-//! Of the rules whose range contains an address, the one with the longest prefix decides, as in a routing
-//! table: an exception is written as a smaller range, in any order, and opening a large range does not open
-//! the metadata service in it. Two rules of the operator have different ranges; one of the operator's
-//! replaces a rule of uhyve's for the same range.
+//! The policy is a set of rules. Each rule opens or closes a range of addresses. If several ranges contain an
+//! address, the rule with the longest prefix decides, as in a routing table. So the order of rules does not
+//! matter: an exception is a rule with a smaller range, and a rule that opens a large range does not open the
+//! metadata service in it. The operator cannot give two rules for the same range. A rule of the operator
+//! replaces uhyve's own rule for the same range.
+//!
+//! Rules are evaluated once, at start. [`EgressPolicy`] stores the result as a sorted list, which is searched
+//! for each connection, or for each packet on a tap.
 
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,15 +35,15 @@ const LOOPBACK: [(IpAddr, u8); 3] = [
 /// A range, and whether its addresses are open.
 type Rule = (Prefix, bool);
 
-/// What the operator opens and closes.
+/// Rules of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressOptions {
     rules: Vec<Rule>,
-    /// Whether all addresses are closed that no rule opens.
+    /// True if all addresses without a rule are closed.
     is_closed: bool,
 }
 
-/// Networks of the host that bear on a guest whose connections are the host's sockets.
+/// Networks of the host, for a guest whose connections are sockets of the host.
 #[derive(Clone, Debug, Default)]
 pub struct HostNetwork {
     /// Addresses of the host's interfaces, which are closed.
@@ -90,35 +94,35 @@ impl EgressOptions {
         Ok(())
     }
 
-    /// Whether all addresses are closed that no rule opens.
+    /// Returns true if all addresses without a rule are closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Whether the options close anything.
+    /// Returns true if the options close any address.
     #[must_use]
     pub fn closes_any(&self) -> bool {
         self.is_closed || self.rules.iter().any(|(_, is_open)| !is_open)
     }
 
-    /// Whether the options open anything.
+    /// Returns true if the options open any address.
     #[must_use]
     pub fn opens_any(&self) -> bool {
         self.rules.iter().any(|(_, is_open)| *is_open)
     }
 }
 
-/// Whether a range consists of addresses of the loopback.
+/// Returns true if the range is within the loopback.
 fn is_loopback(range: Prefix) -> bool {
     LOOPBACK.iter().any(|&(address, length)| range.is_within(Prefix::new(address, length)))
 }
 
-/// Which addresses are open.
+/// Open addresses, for fast look-up.
 #[derive(Clone, Debug)]
 pub struct EgressPolicy {
-    /// Where open and closed addresses alternate: first addresses, in ascending order from 0 on, and whether
-    /// the addresses from there to the next one are open.
+    /// First address of each range, in ascending order from 0 on, and true if the range is open. A range ends
+    /// where the next one begins.
     ranges: Vec<(u128, bool)>,
     nameservers: Vec<u128>,
 }
@@ -139,8 +143,8 @@ impl EgressPolicy {
         Self::new(rules, options, &host.nameservers)
     }
 
-    /// Policy for a backend that the operator routes: only what `options` say. Returns `None` if they close
-    /// nothing.
+    /// Policy for a backend that the operator routes: only the rules of `options`. Returns `None` if they
+    /// close nothing.
     #[must_use]
     pub fn of_interface(options: &EgressOptions, nameservers: &[IpAddr]) -> Option<Self> {
         options.closes_any().then(|| Self::new(Vec::new(), options, nameservers))
@@ -151,6 +155,7 @@ impl EgressPolicy {
         rules.extend(all.map(|address| (Prefix::new(address, 0), !options.is_closed)));
         // The operator's come last: of rules with the same range the last one decides.
         rules.extend(&options.rules);
+        // The decision can only change where a range begins, or just after the end of one.
         let bounds = rules.iter().flat_map(|(range, _)| [Some(range.first()), range.last().checked_add(1)]);
         let mut bounds: Vec<u128> = bounds.flatten().collect();
         bounds.sort_unstable();
@@ -161,8 +166,10 @@ impl EgressPolicy {
         Self { ranges, nameservers: nameservers.iter().copied().map(bits).collect() }
     }
 
-    /// Whether the guest may open connections to this address. An IPv6 address that contains one of IPv4, to
-    /// which a NAT64 or a 6to4 router would connect, is open only if both are.
+    /// Returns true if the guest may open connections to this address.
+    ///
+    /// An IPv6 address of NAT64 or 6to4 contains an IPv4 address, to which a router would connect. It is open
+    /// only if both addresses are open.
     #[must_use]
     pub fn is_open(&self, address: IpAddr) -> bool {
         let address = bits(address);
@@ -174,15 +181,15 @@ impl EgressPolicy {
         next.checked_sub(1).and_then(|index| self.ranges.get(index)).is_some_and(|(_, is_open)| *is_open)
     }
 
-    /// Whether this is a DNS server of the guest, which it may ask at a closed address.
+    /// Returns true if this is a DNS server of the guest. The guest may query it even at a closed address.
     #[must_use]
     pub fn is_nameserver(&self, address: IpAddr) -> bool {
         self.nameservers.contains(&bits(address))
     }
 }
 
-/// What the rules decide about an address: the one with the longest prefix, and of several with the same
-/// range the last one.
+/// Returns true if the rules open an address. The rule with the longest prefix decides. If several rules have
+/// the same range, the last one decides.
 fn decide(rules: &[Rule], address: u128) -> bool {
     let matching = rules.iter().filter(|(range, _)| range.contains(address));
     matching.max_by_key(|(range, _)| range.length()).is_some_and(|(_, is_open)| *is_open)

@@ -61,20 +61,20 @@ impl Prefix {
         address & !self.host_mask() == self.first
     }
 
-    /// Whether all addresses of this range are in `other`.
+    /// Returns true if all addresses of this range are in `other`.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {
         self.length >= other.length && other.contains(self.first)
     }
 
-    /// The bits behind the prefix.
+    /// Mask of the bits after the prefix.
     fn host_mask(self) -> u128 {
         u128::MAX.checked_shr(self.length.into()).unwrap_or(0)
     }
 }
 
 impl fmt::Display for Prefix {
-    /// Writes what [`FromStr`] reads.
+    /// Writes the syntax that [`FromStr`] parses.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = Ipv6Addr::from_bits(self.first);
         match address.to_ipv4_mapped().zip(self.length.checked_sub(MAPPED)) {

@@ -1,8 +1,8 @@
-//! Packing of a folder, which others may change meanwhile.
+//! Packs a folder into an archive, while other processes may change the folder.
 //!
-//! Each folder is read, and each name in it opened, by a descriptor, and never by a link or in another file
-//! system ([`beneath`]); what is packed of an inode, its attributes included, is that of the inode that was
-//! opened. So nothing outside of the folder is packed, whatever is put in place of a name.
+//! Each folder is read, and each name in it opened, by a descriptor, never through a link or into another
+//! file system ([`beneath`]). Contents and attributes of a file are both read from the inode that was opened.
+//! So nothing outside of the folder is packed, even if a process replaces a name meanwhile.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use tar::{Builder, EntryType, Header};
 use super::{RootError, RootTree};
 use crate::open::{beneath, reopen};
 
-/// Maximum depth of folders. Each level has an open descriptor, of which a process has 1,024 by default, and
-/// takes stack.
+/// Maximum depth of folders. Each level takes stack, and an open descriptor: a process may have 1,024 by
+/// default.
 const MAX_DEPTH: usize = 256;
 
 /// Minimum size in bytes of an entry in an archive: a header.
@@ -102,7 +102,7 @@ impl Packer<'_> {
         Ok(names)
     }
 
-    /// Adds what has a name in `folder`; `name` is its path in the tree.
+    /// Adds the file or folder with this name in `folder`; `name` is its path in the tree.
     fn add(&mut self, name: &Path, folder: &File, entry: &[u8]) -> Result<(), RootError> {
         let path = self.path_of(name);
         let inode = beneath(folder, entry, OFlags::PATH, Mode::empty()).map(File::from);

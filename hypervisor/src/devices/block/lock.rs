@@ -24,7 +24,7 @@ const READ: libc::off_t = 0;
 const WRITE: libc::off_t = 1;
 const RESIZE: libc::off_t = 3;
 
-/// Kind of a lock on a byte, as of `struct flock`.
+/// Kinds of a lock on a byte (`struct flock`).
 const SHARED: libc::c_int = libc::F_RDLCK;
 const EXCLUSIVE: libc::c_int = libc::F_WRLCK;
 
@@ -169,7 +169,8 @@ mod tests {
         }
     }
 
-    /// The checks that QEMU makes: shared locks on the bytes it needs, of which no other may be locked.
+    /// QEMU takes shared locks on some bytes, and then checks if another process has locked others. Both
+    /// steps detect a disk of uhyve.
     #[test]
     fn qemu_respects_disks_of_uhyve() {
         let disk = NamedTempFile::new().unwrap();

@@ -79,7 +79,7 @@ fn operation(header: [u8; HEADER_SIZE], from_guest: Buffers, to_guest: Buffers) 
     }
 }
 
-/// Whether the data is a whole number of sectors, and at most [`MAX_DATA`].
+/// Returns true if the data is a whole number of sectors, and at most [`MAX_DATA`].
 fn is_valid_size(data: &Buffers) -> bool {
     u32::try_from(data.length()).is_ok_and(|length| length <= MAX_DATA && length.is_multiple_of(SECTOR_SIZE))
 }

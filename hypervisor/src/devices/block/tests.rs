@@ -87,7 +87,7 @@ impl Harness {
         bytes
     }
 
-    /// Whether the file is as it was created.
+    /// Returns true if the file has its original contents.
     fn is_unchanged(&self) -> bool {
         let is_same = |sector| self.on_disk(sector).iter().all(|&byte| u64::from(byte) == sector);
         self.file.metadata().unwrap().len() == SECTORS * 512 && (0..SECTORS).all(is_same)

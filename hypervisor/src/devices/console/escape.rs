@@ -1,4 +1,10 @@
-//! Visible forms of control characters in output for a terminal.
+//! Visible forms of control characters, for output to a terminal.
+//!
+//! A guest's output is untrusted, and a terminal executes control sequences: they may set its title, write to
+//! the clipboard, overwrite earlier lines, or make the terminal send input as if the user had typed it.
+//! [`Escaper`] is a filter between the guest and the terminal. It splits the output into characters and
+//! sequences, passes text and a few harmless sequences, and replaces all others by text that shows them.
+//! Output comes in parts, so an incomplete character or sequence at the end of a part waits for the next one.
 
 use std::fmt::Write;
 use std::str;
@@ -16,14 +22,11 @@ const RESET: &[u8] = b"\x1b[m";
 /// Filter that replaces control characters by a visible form: `^[` for ESC, `\u{9b}` for CSI as one
 /// character, `\xff` for a byte that is not UTF-8. It passes text in UTF-8, newlines, carriage returns, tabs,
 /// and sequences that set colours or erase a line.
-///
-/// A terminal executes other sequences: they may set its title, write to the clipboard, overwrite earlier
-/// lines, or make it send input as if the user had typed it.
 #[derive(Debug, Default)]
 pub(super) struct Escaper {
     /// Start of a character or a sequence whose end has not been output yet.
     pending: Vec<u8>,
-    /// Whether a sequence has set colours or other attributes that are still in effect.
+    /// True if a sequence has set colours or other attributes that are still in effect.
     has_attributes: bool,
 }
 
@@ -41,8 +44,8 @@ enum Token {
 }
 
 impl Escaper {
-    /// Returns `bytes` in visible form, behind what was incomplete before. An incomplete character or
-    /// sequence at their end follows with the next bytes.
+    /// Returns the visible form of `bytes`, together with the pending bytes of the last call. An incomplete
+    /// character or sequence at the end stays pending.
     pub(super) fn escape(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let (mut visible, mut rest) = (Vec::with_capacity(bytes.len()), self.pending.as_slice());
@@ -58,8 +61,8 @@ impl Escaper {
         visible
     }
 
-    /// Returns the visible form of what is incomplete at the end of all output, and the sequence that resets
-    /// colours if some are set.
+    /// Returns the visible form of the pending bytes at the end of all output, and resets colours if some are
+    /// set.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         let mut visible = Vec::new();
         for byte in std::mem::take(&mut self.pending) {
@@ -78,10 +81,12 @@ impl Escaper {
     }
 }
 
-/// Whether attributes may be in effect after a sequence that sets or resets them; `None` for other output.
+/// Returns true if attributes may be in effect after a sequence that sets or resets them; `None` for other
+/// output.
 fn sets_attributes(output: &[u8]) -> Option<bool> {
     let parameters = output.strip_prefix(b"\x1b[")?.strip_suffix(b"m")?;
-    // An empty parameter is 0, which resets all. A 0 behind others may be the number of a colour.
+    // An empty parameter is 0, and resets all attributes. A 0 after other parameters may be the number of a
+    // colour.
     Some(!parameters.iter().all(|byte| b"0;".contains(byte)))
 }
 
@@ -129,6 +134,7 @@ fn control_sequence(bytes: &[u8]) -> Option<Token> {
     if end >= MAX_SEQUENCE {
         return escape;
     }
+    // `?`: without its final byte, the sequence is incomplete.
     let is_permitted = PERMITTED.contains(bytes.get(end)?);
     if is_permitted { Some(Token::Text(end + 1)) } else { escape }
 }
@@ -213,8 +219,7 @@ mod tests {
         }
     }
 
-    /// Whether a text has no control characters but those of the sequences and characters that are passed
-    /// through.
+    /// Returns true if a text has no control characters except those of permitted characters and sequences.
     fn is_harmless(text: &str) -> bool {
         text.split('\x1b').enumerate().all(|(index, part)| {
             let sequence =

@@ -13,8 +13,8 @@ const CHUNK: usize = 4096;
 
 /// Input of the host, framed as the guest's kernel expects it ([`hermit_interface::console`]).
 ///
-/// It is read only while it is known not to block, and at most one chunk ahead of the guest: what the guest
-/// does not read stays with the host.
+/// It is read only while a read is known not to block, and at most one chunk ahead of the guest: input that
+/// the guest does not read stays with the host.
 #[derive(Debug)]
 pub struct ConsoleInput {
     source: File,

@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// others.
 ///
 /// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream
-/// never continues behind a gap.
+/// never has a gap.
 #[derive(Clone)]
 pub struct Output(Arc<OutputState>);
 
@@ -82,8 +82,8 @@ impl Output {
         self.lock().write(bytes);
     }
 
-    /// Writes all of the bytes, of which there are few, if neither a writer nor the reader of the stream has
-    /// to be waited for; returns whether it has.
+    /// Writes all of `bytes`, a few, if that does not have to wait for another writer or for the reader of
+    /// the stream. Returns true if they were written.
     pub fn try_write(&self, bytes: &[u8]) -> bool {
         let mut sink = match self.0.sink.try_lock() {
             Err(TryLockError::WouldBlock) => return false,
@@ -140,7 +140,8 @@ impl fmt::Debug for Output {
 }
 
 impl HostStream {
-    /// Whether a few bytes are written without waiting: a pipe with room has room for a page (pipe(7)).
+    /// Returns true if a few bytes can be written without waiting: a pipe with room has room for a page
+    /// (pipe(7)).
     fn is_ready(&self) -> bool {
         let Some(file) = &self.file else { return true };
         let mut descriptor = [PollFd::new(file, PollFlags::OUT)];

@@ -27,7 +27,7 @@ struct TestStream {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Number of writes that succeed before all others fail.
     fails_after: Option<usize>,
-    /// Whether every second write fails with `EINTR` or `EAGAIN`, and the others take at most 3 bytes.
+    /// True if every second write fails with `EINTR` or `EAGAIN`, and the others take at most 3 bytes.
     is_slow: bool,
     attempts: usize,
 }
@@ -104,7 +104,7 @@ impl Harness {
         self.process(RECEIVEQ).unwrap()
     }
 
-    /// Contents of the used buffers, all of which start at [`BUFFERS`].
+    /// Contents of the used buffers. They all start at [`BUFFERS`].
     fn received(&mut self) -> Vec<Vec<u8>> {
         let used = self.driver.used();
         used.iter().map(|&(_, length)| self.driver.bytes(BUFFERS, usize::try_from(length).unwrap())).collect()

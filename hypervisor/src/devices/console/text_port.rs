@@ -26,8 +26,8 @@ impl TextPort {
         self.output.write(text);
     }
 
-    /// Writes text if the host takes it without waiting; returns whether it has. It comes before what the
-    /// guest has made available in a `transmitq` that was not processed.
+    /// Writes text if the host takes it without waiting. Returns true if it was written. Output that waits in
+    /// a `transmitq` comes after it.
     pub fn try_write(&self, text: &[u8]) -> bool {
         self.output.try_write(text)
     }
@@ -38,7 +38,7 @@ impl TextPort {
 pub struct TextPorts {
     /// Port of standard output.
     pub output: TextPort,
-    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). What the guest has printed
-    /// before a report precedes it, on standard output, too.
+    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). All output that the guest has
+    /// printed before a report is written before it, also that of standard output.
     pub error: TextPort,
 }

@@ -12,7 +12,7 @@ pub(super) const HIGH_PRIORITY: usize = 0;
 /// Maximum size in bytes of the data of a request or a reply.
 pub(super) const MAX_DATA: usize = 1024 * 1024;
 
-/// Maximum size in bytes of what follows the header of a request: data, and the structure before them.
+/// Maximum size in bytes of a request without its header: data, and the structure before them.
 pub(super) const MAX_REQUEST: usize = MAX_DATA + 4096;
 
 /// Configuration space (virtio 1.2 §5.11.4): tag and number of request queues.

@@ -12,8 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Flags of all opens by a descriptor. `O_NONBLOCK`: what was no FIFO when it was looked up cannot become
-/// one, but no call here may ever wait until the other end is open.
+/// Flags of all opens by a descriptor. An inode cannot become a FIFO after it was looked up. `O_NONBLOCK` is
+/// set nevertheless, because no call here may ever wait for the other end of a FIFO.
 const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Flags of open(2) that the guest chooses when it opens a file.
@@ -23,20 +23,20 @@ const OF_GUEST: OFlags =
 /// Permission bits that reach the host: no set-id bits.
 pub(super) const MODE_BITS: u32 = 0o1777;
 
-/// The folder that is mounted, and the means to open what descriptors refer to.
+/// The mounted folder, and the means to open the inode of a descriptor.
 #[derive(Debug)]
 pub(super) struct Folder {
     /// Descriptor of the folder (`O_PATH`).
     pub(super) root: Arc<OwnedFd>,
-    /// `/proc/self/fd`: opening a number in it opens the very inode that the descriptor refers to, whatever
-    /// names it has by now. Nothing else opens by an `O_PATH` descriptor without privileges.
+    /// `/proc/self/fd`. Opening a number in it opens the inode of that descriptor, whatever its names are by
+    /// now. Without privileges, this is the only way to open an inode by an `O_PATH` descriptor.
     descriptors: OwnedFd,
-    /// Whether the file system may report errors of writes only when a file is closed.
+    /// True if the file system may report errors of writes only when a file is closed.
     reports_at_close: bool,
 }
 
-/// Whether close(2) of a file in a file system of this type (statfs(2)) may write data back and report what
-/// fails: 9p, CIFS, SMB, SMB 2, Ceph, FUSE, kAFS and NFS. Those on a disk report it by fsync(2) alone.
+/// Returns true if close(2) may write data back and report errors in file systems of this type (statfs(2)):
+/// 9p, CIFS, SMB, SMB 2, Ceph, FUSE, kAFS and NFS. File systems on a disk report errors only by fsync(2).
 const fn reports_at_close(file_system: u64) -> bool {
     matches!(
         file_system,
@@ -57,9 +57,10 @@ impl Folder {
         Ok(Self { root: Arc::new(root), descriptors, reports_at_close })
     }
 
-    /// Writes back what close(2) would, and reports what fails. `ENOSYS` where it would report nothing.
+    /// Writes back the data that close(2) would write back, and reports errors. Returns `ENOSYS` if close(2)
+    /// would report no errors.
     pub(super) fn flush(&self, file: &OwnedFd) -> Result<(), Errno> {
-        // Safe code does not see the result of close(2).
+        // Rust's file types ignore the result of close(2), so fdatasync(2) stands for it.
         if self.reports_at_close { fdatasync(file) } else { Err(Errno::NOSYS) }
     }
 
@@ -68,8 +69,8 @@ impl Folder {
         beneath(directory, name, OFlags::PATH, Mode::empty())
     }
 
-    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Whatever else
-    /// it is, such as a device or a FIFO, is not opened: opening has effects there.
+    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Devices, FIFOs
+    /// and sockets are not opened: opening them has effects.
     pub(super) fn reopen(&self, inode: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags & (OF_GUEST | OFlags::DIRECTORY);
         match file_type(&fstat(inode)?) {
@@ -79,7 +80,7 @@ impl Folder {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::ACCESS),
         }
-        // The entry in /proc is a link, which is followed: to an inode that is none.
+        // The entry in /proc is a magic link. The inode it leads to is no link.
         openat(&self.descriptors, number(inode), flags | ALWAYS, Mode::empty())
     }
 
@@ -129,9 +130,9 @@ impl Folder {
         renameat_with(from.0, from.1, to.0, to.1, flags.ok_or(Errno::INVAL)?)
     }
 
-    /// Refuses a name on which the host has mounted something. The host's calls refuse only what is a mount
-    /// point in the caller's mount namespace, and would unmount it otherwise (mount_namespaces(7)): that of a
-    /// jail has none of the host's.
+    /// Refuses a name on which the host has mounted a file system. unlinkat(2) and renameat2(2) refuse only
+    /// mount points of the caller's mount namespace, and would unmount those of others (mount_namespaces(7)).
+    /// A jail has a namespace of its own, without the host's mounts.
     fn require_unmounted(directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         match Self::lookup(directory, name) {
             Err(Errno::XDEV) => Err(Errno::BUSY),
@@ -141,8 +142,8 @@ impl Folder {
 
     /// Opens a file or a directory to change its permissions or times.
     ///
-    /// Landlock restricts what is opened, and neither chmod(2) nor utimensat(2) by a path: the filter permits
-    /// them by such a descriptor only.
+    /// Landlock restricts open(2), but neither chmod(2) nor utimensat(2) by a path. So the seccomp filter
+    /// permits these calls only with a descriptor that was opened for this purpose.
     pub(super) fn open_to_change(&self, inode: &OwnedFd) -> Result<OwnedFd, Errno> {
         match file_type(&fstat(inode)?) {
             FileType::Directory => self.reopen(inode, OFlags::RDONLY | OFlags::DIRECTORY),
@@ -154,7 +155,7 @@ impl Folder {
         }
     }
 
-    /// Sets permission bits of an open file or directory, but set-id bits.
+    /// Sets the permission bits of an open file or directory, without set-id bits.
     pub(super) fn set_mode(file: &OwnedFd, mode: u32) -> Result<(), Errno> {
         fchmod(file, permissions(mode))
     }
@@ -165,7 +166,7 @@ impl Folder {
         rustix::fs::accessat(&self.descriptors, number(inode), access, AtFlags::empty())
     }
 
-    /// Whether the folder itself has been removed.
+    /// Returns true if the folder itself has been removed.
     pub(super) fn is_gone(&self) -> bool {
         fstat(&*self.root).map_or(true, |status| status.st_nlink == 0)
     }

@@ -26,12 +26,12 @@ pub(super) type RequestResult<T> = Result<T, RequestError>;
 /// Maximum size in bytes of the target of a symbolic link (`PATH_MAX`, with its NUL).
 const MAX_TARGET: usize = 4096;
 
-/// What follows the header of a request.
+/// Request whose header has been read.
 #[derive(Debug)]
 pub(super) struct Request<'memory> {
     /// The header.
     pub(super) header: InHeader,
-    /// What has not been read yet.
+    /// Data after the header that has not been read yet.
     pub(super) data: Buffers,
     /// Guest memory.
     pub(super) memory: &'memory GuestMemoryMmap,
@@ -43,7 +43,7 @@ pub(super) struct Reply<'memory> {
     header: Buffers,
     body: Buffers,
     memory: &'memory GuestMemoryMmap,
-    /// Number of bytes behind the header that are written.
+    /// Number of bytes after the header that were written.
     length: usize,
 }
 
@@ -110,7 +110,7 @@ impl Request<'_> {
         }
     }
 
-    /// The rest of the request: `N` strings, each with a NUL behind it.
+    /// The rest of the request: `N` strings, each with a NUL at its end.
     fn strings<const N: usize>(&mut self) -> RequestResult<[Vec<u8>; N]> {
         let length = self.data.length();
         if length > N * (MAX_TARGET + 1) {
@@ -146,7 +146,7 @@ impl Name {
 }
 
 impl Reply<'_> {
-    /// Whether the chain has room for the header.
+    /// Returns true if the chain has room for the header.
     pub(super) fn has_header(&self) -> bool {
         self.header.length() == size_of::<OutHeader>()
     }
@@ -175,7 +175,7 @@ impl Reply<'_> {
         self.body.take(count)
     }
 
-    /// Counts bytes that the caller has written to what [`Self::take`] returned.
+    /// Counts bytes that the caller has written to the buffers from [`Self::take`].
     pub(super) fn advance(&mut self, count: usize) {
         self.length += count;
     }

@@ -1,4 +1,10 @@
-//! The server: executes requests of FUSE.
+//! The FUSE server of a mount: executes requests, one at a time.
+//!
+//! A request names inodes and open files by numbers that the server has handed out. The server maps them to
+//! descriptors of the host. A node is an inode that the guest has looked up: an `O_PATH` descriptor, and the
+//! number of the guest's references. A handle is an open file or directory. Both tables are bounded, because
+//! each entry takes a descriptor. A number of the guest is looked up in them, and a name is resolved below
+//! the descriptor of its directory, so the guest never passes a path to the host.
 //!
 //! | module | requests |
 //! | --- | --- |
@@ -29,16 +35,16 @@ use super::folder::Folder;
 use super::message::{Reply, Request, RequestError, RequestResult};
 use super::slots::Slots;
 
-/// What the guest may do, and for how long it may rely on what it knows.
+/// Access of the guest to the folder, and validity of its caches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    /// The guest cannot change anything.
+    /// True if the guest cannot change anything.
     pub(super) is_read_only: bool,
     /// Validity of names and attributes.
     pub(super) cache: CachePolicy,
 }
 
-/// Maximum numbers of what the guest holds, each with a descriptor of the host.
+/// Maximum numbers of nodes and handles. Each takes a descriptor of the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     nodes: usize,
@@ -52,7 +58,7 @@ impl Budget {
     }
 }
 
-/// What a handle of the guest refers to.
+/// Open file or directory of the guest.
 #[derive(Debug)]
 enum Handle {
     File(OwnedFd),
@@ -70,12 +76,12 @@ pub(super) struct Server {
     session: Session,
 }
 
-/// What was negotiated.
+/// Result of `FUSE_INIT`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
-    /// `Init` was received.
+    /// True if `Init` was received.
     has_begun: bool,
-    /// The guest leaves its umask to the server.
+    /// True if the guest leaves its umask to the server.
     applies_umask: bool,
 }
 
@@ -91,14 +97,14 @@ impl Server {
         Arc::clone(&self.folder.root)
     }
 
-    /// Closes all that the guest holds, and ends the session.
+    /// Closes all nodes and handles of the guest, and ends the session.
     pub(super) fn reset(&mut self) {
         self.nodes = Nodes::new(self.folder(), self.budget.nodes);
         self.handles = Slots::new(self.budget.handles);
         self.session = Session::default();
     }
 
-    /// Executes a request. `EIO` where the folder has gone.
+    /// Executes a request. If the folder itself has been removed, errors about missing names become `EIO`.
     pub(super) fn handle(
         &mut self,
         opcode: Option<Opcode>,
@@ -110,7 +116,8 @@ impl Server {
         if !self.session.has_begun && opcode != Opcode::Init {
             return Err(Errno::IO.into());
         }
-        // Before anything is done: a reference or a handle that the guest does not learn of would be lost.
+        // Checked before the request has effects: if the reply did not fit, the guest would not learn of a
+        // new reference or handle, and could never release it.
         if reply.room() < reply_size(opcode) {
             return Err(Errno::INVAL.into());
         }
@@ -163,16 +170,17 @@ impl Server {
             Opcode::Fallocate => self.fallocate(request),
             Opcode::Opendir => self.opendir(request, reply),
             Opcode::Readdir | Opcode::Readdirplus => self.readdir(opcode, request, reply),
-            // Device nodes and FIFOs do not belong into a folder that host and guest share.
+            // Device nodes and FIFOs do not belong in a folder that host and guest share.
             Opcode::Mknod => Err(Errno::PERM.into()),
-            // Locks are the guest's own, and so is everything else.
+            // The guest's kernel implements locks itself. It takes `ENOSYS` as "not supported", and does not
+            // ask again.
             _ => Err(Errno::NOSYS.into()),
         }
     }
 }
 
-/// Whether requests of this kind change something on the host, whatever they say. Others are refused where
-/// that shows.
+/// Returns true if requests of this kind always change something on the host. Other requests, such as `Open`
+/// and `Create`, change something only with certain flags: their functions check that.
 fn is_change(opcode: Opcode) -> bool {
     matches!(
         opcode,
@@ -190,7 +198,7 @@ fn is_change(opcode: Opcode) -> bool {
     )
 }
 
-/// Size in bytes of what follows the header of the reply, where it is constant; 0 otherwise.
+/// Size in bytes of the reply without its header, if it is constant; 0 otherwise.
 fn reply_size(opcode: Opcode) -> usize {
     match opcode {
         Opcode::Init => size_of::<InitOut>(),

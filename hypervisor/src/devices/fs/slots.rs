@@ -1,4 +1,4 @@
-//! Tables of what the guest names by numbers: nodes and handles.
+//! Tables of objects that the guest names by numbers: nodes and handles.
 
 /// A table of a bounded number of values. A number is never valid for two values: it has the slot in its
 /// lower bits, and how often the slot has been used before above them. The four highest bits are 0: clients
@@ -33,7 +33,7 @@ impl<T> Slots<T> {
         Self { slots: Vec::new(), free: Vec::new(), max }
     }
 
-    /// Whether there is no room for a further value.
+    /// Returns true if there is no room for another value.
     pub(super) fn is_full(&self) -> bool {
         self.len() >= self.max
     }

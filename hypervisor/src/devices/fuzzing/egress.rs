@@ -115,7 +115,7 @@ impl Judge {
         (is_complete && (self.permits(destination) || self.opens_nothing(packet))).then_some(())
     }
 
-    /// Whether an address is open, in each of its forms.
+    /// Returns true if an address is open in each of its forms.
     fn permits(&self, address: IpAddr) -> bool {
         let inner = match address {
             IpAddr::V4(_) => None,
@@ -202,7 +202,7 @@ fn ip(frame: &[u8]) -> Option<Packet<'_>> {
     }
 }
 
-/// The upper layer behind at most `left` extension headers.
+/// The upper layer after at most `left` extension headers.
 fn upper_layer(next: u8, payload: &[u8], left: u8) -> Option<(Option<u8>, &[u8])> {
     let is_extension = matches!(next, 0 | 43 | 44 | 60);
     if !is_extension {

@@ -98,7 +98,8 @@ impl FilesClient {
         self.request(Opcode::Init.number(), 0, &[init.as_bytes(), &[0; 48]].concat())
     }
 
-    /// Sends a request, and returns the errno of the reply, 0 for success, and what follows its header.
+    /// Sends a request. Returns the errno of the reply, 0 for success, and the rest of the reply after its
+    /// header.
     ///
     /// # Panics
     ///

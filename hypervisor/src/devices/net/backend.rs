@@ -48,7 +48,7 @@ pub enum TxStatus {
 
 /// Host side of a network device. No method blocks.
 pub trait Backend: Debug + Send {
-    /// Whether frames may have partial checksums and be large TCP segments, in both directions.
+    /// Returns true if frames may have partial checksums and be large TCP segments, in both directions.
     fn has_offloads(&self) -> bool;
 
     /// Sets the offloads of the guest: those that received frames may rely on from now on.
@@ -86,7 +86,8 @@ pub trait Backend: Debug + Send {
     /// The backend is [`Disconnected`].
     fn flush(&mut self) -> Result<TxStatus, Disconnected>;
 
-    /// Waits, for a limited time, until what the guest has sent has left this process. The guest has ended.
+    /// Waits, for a limited time, until all data of the guest has left this process. Called after the guest
+    /// has ended.
     fn finish(&mut self) {}
 
     /// File descriptor that is readable once there is a frame.

@@ -1,5 +1,11 @@
-//! The header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6): the work that its sender leaves to
-//! its receiver. Linux's vnet header has the same layout.
+//! Header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6): the work that its sender leaves to its
+//! receiver. Linux's vnet header has the same layout.
+//!
+//! A sender can leave two kinds of work to its receiver: to complete a checksum
+//! (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), and to split a large TCP segment (`VIRTIO_NET_HDR_GSO_*`). It may do so
+//! only if the receiver has negotiated the offload ([`Offloads`]). The peer on each side is untrusted, so
+//! [`VnetHeader::validate`] checks a header against the frame's length and the receiver's offloads before it
+//! is passed on.
 
 use virtio_bindings::virtio_net::{
     VIRTIO_NET_F_CSUM, VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6,
@@ -53,7 +59,7 @@ impl Offloads {
         Self { checksum, tcp4: checksum && has(tcp4), tcp6: checksum && has(tcp6) }
     }
 
-    /// Whether frames may be longer than the MTU permits.
+    /// Returns true if frames may be longer than the MTU permits.
     #[must_use]
     pub fn has_segmentation(self) -> bool {
         self.tcp4 || self.tcp6
@@ -118,7 +124,8 @@ impl VnetHeader {
         Self { gso_type: if is_v4 { GSO_TCPV4 } else { GSO_TCPV6 }, gso_size, hdr_len, ..header }
     }
 
-    /// Offset in the frame of the checksum that the receiver is to fill in, if it is to.
+    /// Offset in the frame of the checksum that the receiver has to complete; `None` if the checksum is
+    /// complete.
     #[must_use]
     pub fn checksum_field(self) -> Option<usize> {
         let is_partial = self.flags & NEEDS_CSUM != 0;

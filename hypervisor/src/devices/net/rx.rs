@@ -1,4 +1,10 @@
 //! `receiveq1`: frames on their way to the guest.
+//!
+//! The driver makes empty buffers available in advance, and the device fills them with frames of the backend.
+//! The length of a frame is unknown until it is received, so the device collects buffers for the longest
+//! possible frame first. If they are available, the host writes the frame directly into them. Otherwise the
+//! device receives it into a bounce buffer, and copies it once the guest's buffers have room for it. With
+//! mergeable buffers a frame may span several descriptor chains; without them it must fit into the first one.
 
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestMemoryMmap, VolatileSlice};
@@ -13,7 +19,7 @@ use crate::devices::virtio::chain::Slices;
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
-/// Negotiated features and limits that decide what the guest can receive.
+/// Negotiated features and limits of the guest's receive side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RxFeatures {
     /// `VIRTIO_NET_F_MRG_RXBUF`: a frame may span several descriptor chains.
@@ -32,9 +38,6 @@ impl RxFeatures {
 }
 
 /// Device side of `receiveq1`.
-///
-/// If the guest's buffers hold a frame of any size, the host writes the next frame directly into them.
-/// Otherwise the frame goes to a bounce buffer, and is copied when the guest's buffers hold this one.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) features: RxFeatures,
@@ -58,7 +61,7 @@ enum RxStep {
 }
 
 impl Receiver {
-    /// Drops the state that belongs to the driver before the device's reset.
+    /// Drops the state of the driver that used the device before its reset.
     pub(super) fn reset(&mut self) {
         self.buffers = RxBuffers::default();
         self.bounced = None;
@@ -131,7 +134,8 @@ impl Receiver {
         if self.buffers.capacity(self.features.has_mergeable_buffers) < size + VNET_HEADER_SIZE {
             return Ok(None);
         }
-        // A guest with small buffers makes the device collect no more of them than decide the question.
+        // The slices are counted only up to the first one too many, so a guest with tiny buffers causes
+        // little work.
         let slices = self.buffers.slices(size, MAX_IOVECS + 1, memory)?;
         Ok((slices.len() <= MAX_IOVECS).then_some(slices))
     }

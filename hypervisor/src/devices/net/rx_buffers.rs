@@ -56,12 +56,12 @@ impl RxBuffers {
         Ok(())
     }
 
-    /// Whether there is no chain.
+    /// Returns true if there is no chain.
     pub(super) fn is_empty(&self) -> bool {
         self.chains.is_empty()
     }
 
-    /// Whether the buffers take all descriptors of the queue, so that the guest cannot add any.
+    /// Returns true if the buffers take all descriptors of the queue, so that the guest cannot add any.
     pub(super) fn has_whole_queue(&self, queue: &Queue) -> bool {
         self.count >= usize::from(queue.size())
     }
@@ -73,8 +73,8 @@ impl RxBuffers {
         if is_mergeable { self.size } else { first() }
     }
 
-    /// Guest memory behind the header of the first chain, at least `size` bytes of it if there are as many in
-    /// `max` slices.
+    /// Guest memory after the header of the first chain: at least `size` bytes, unless `max` slices have
+    /// fewer.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ enum FrameError {
 pub(super) struct Transmitter {
     /// Offloads of the host.
     pub(super) offloads: Offloads,
-    /// Whether accepted frames, perhaps the rest of one, are not written yet.
+    /// True if accepted frames, or the rest of one, are not written yet.
     pub(super) is_congested: bool,
     dropped_frame: WarnOnce,
 }
@@ -47,8 +47,8 @@ impl Transmitter {
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
         let progress = self.send_available(backend, limiter, queue, memory)?;
-        // What the backend cannot write now is flushed when its output is writable: the queue waits for that,
-        // too.
+        // Frames that the backend cannot write now are flushed once its output is writable. Until then the
+        // queue waits, too.
         self.is_congested = backend.flush()? == TxStatus::WouldBlock;
         Ok(if self.is_congested { QueueProgress::Blocked } else { progress })
     }
@@ -125,7 +125,7 @@ impl Transmitter {
     }
 }
 
-/// Puts the chain that was taken last back to the available ring.
+/// Returns the chain that was taken last to the available ring.
 fn put_back(queue: &mut Queue) {
     queue.set_next_avail(queue.next_avail().wrapping_sub(1));
 }

@@ -1,9 +1,10 @@
 //! Descriptor chains (virtio 1.2 §2.7), read from hostile guest memory.
 //!
-//! `virtio-queue` iterates over a chain safely, but ends the iteration without an error where a chain loops
-//! or leaves its table, permits indirect tables of 65,535 entries, and does not check the buffers. A
-//! [`Chain`] is read once and by copy, has at most as many buffers as its queue has descriptors (virtio 1.2
-//! §2.7.5.3.1), and all its buffers are in guest memory.
+//! `virtio-queue` iterates over a chain safely, but its checks are not sufficient here: it ends the iteration
+//! without an error if a chain loops or leaves its table, it permits indirect tables of 65,535 entries, and
+//! it does not check the buffers. So a [`Chain`] is read once, into a copy that the guest cannot change. It
+//! has at most as many buffers as its queue has descriptors (virtio 1.2 §2.7.5.3.1), and all its buffers are
+//! in guest memory.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +26,7 @@ struct Buffer {
     length: usize,
 }
 
-/// Mappings of buffers, those of a usual chain without an allocation.
+/// Mappings of buffers. A chain of usual length needs no allocation.
 pub type Slices<'memory> = SmallVec<[VolatileSlice<'memory>; 32]>;
 
 /// Scatter-gather list of guest memory. The boundaries of its buffers carry no meaning (virtio 1.2 §2.7.4).
@@ -43,7 +44,7 @@ impl Buffers {
         self.length
     }
 
-    /// Whether the total size is 0.
+    /// Returns true if the total size is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -250,7 +251,7 @@ pub struct Completion {
     pub work: u64,
 }
 
-/// Whether the available ring has a chain that the device has not taken.
+/// Returns true if the available ring has a chain that the device has not taken.
 ///
 /// # Errors
 ///
@@ -273,8 +274,8 @@ pub fn serve_chains(
     serve_limited_chains(queue, memory, &mut RateLimiter::default(), serve)
 }
 
-/// Like [`serve_chains`], as far as `limiter` admits: each chain is an operation. A queue for which no
-/// further one is admitted is [`QueueProgress::Blocked`].
+/// Like [`serve_chains`], as long as `limiter` admits operations: each chain is one. Returns
+/// [`QueueProgress::Blocked`] if the next operation is not admitted.
 ///
 /// # Errors
 ///

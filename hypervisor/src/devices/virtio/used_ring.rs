@@ -51,8 +51,8 @@ pub fn add_used_batch(
     Ok(queue.add_used(memory, last.head, last.written)?)
 }
 
-/// Whether the driver wants a used buffer notification for the chains added since the used index was `before`
-/// (virtio 1.2 §2.7.7 and §2.7.10).
+/// Returns true if the driver wants a used buffer notification for the chains that were added since the used
+/// index was `before` (virtio 1.2 §2.7.7 and §2.7.10).
 ///
 /// # Errors
 ///
@@ -76,6 +76,8 @@ pub(super) fn needs_interrupt(
     }
     let used_event = HEADER_SIZE + AVAIL_ELEMENT_SIZE * u64::from(queue.size());
     let used_event = u16::from_le(memory.load(at(ring, used_event)?, Ordering::Relaxed)?);
+    // The driver wants a notification if `used_event` is one of the indices that were passed since `before`.
+    // All indices wrap around.
     Ok(now.wrapping_sub(used_event).wrapping_sub(1) < now.wrapping_sub(before))
 }
 

@@ -147,8 +147,8 @@ fn notification_is_processed_in_rounds_to_the_end() {
     worker.stop();
 }
 
-/// A disk with one request per second, a limit of which the clock stands still, is drained at once. With a
-/// limit that ends by its timer, all requests are executed without a further notification.
+/// A disk whose clock stands still blocks after its first request, and executes the others at once when the
+/// worker stops. With a timer that expires, all requests are executed without a further notification.
 #[test]
 fn limited_queue_waits_for_its_timer_and_not_at_the_end() {
     for (rate, is_drained) in [("1/1", true), ("1000/1", false)] {
@@ -237,8 +237,8 @@ fn empty_input_ends_immediately() {
     worker.stop();
 }
 
-/// Whether a worker consumes no CPU time but for its start, in the best of three times: a worker that does
-/// not wait consumes what the host leaves it, up to four times as much.
+/// Returns true if a worker consumes CPU time only for its start, in the best of three runs. A worker that
+/// does not wait consumes all CPU time that the host leaves it, up to four times as much.
 fn is_idle(device: &Arc<MmioTransport>) -> bool {
     (0..3).any(|_| cpu_time_of_worker(device) < Duration::from_millis(100))
 }

@@ -40,10 +40,11 @@ const ABSENT_7: [u32; 3] = [1 << 2 | 1 << 25, 1 << 30, 1 << 19];
 /// Bits of leaf 0x8000_0001, ecx: SVM, sampling, lightweight profiling, performance counters.
 const ABSENT_EXTENDED: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 23 | 1 << 24 | 1 << 27 | 1 << 28;
 
-/// Returns what this host's KVM supports and a guest needs: without nested virtualisation, performance
-/// counters, and KVM's paravirtual features but its clock.
+/// Returns the features that this host's KVM supports and a guest needs: without nested virtualisation,
+/// performance counters, and KVM's paravirtual features other than its clock.
 ///
-/// Linux executes CPUID for it, each of which exits to a hypervisor below: a millisecond there.
+/// To list them, Linux executes CPUID many times. If this host is a VM itself, each of them exits to the
+/// hypervisor below, and the call takes a millisecond.
 pub(super) fn supported(kvm: &Kvm) -> Result<CpuId, KvmError> {
     let mut entries =
         kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(ioctl_failed("list CPUID entries"))?;

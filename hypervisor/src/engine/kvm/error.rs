@@ -24,7 +24,7 @@ pub enum KvmError {
     /// A KVM ioctl failed.
     #[error("KVM cannot {action}: {source}")]
     Ioctl {
-        /// What the ioctl was to do, for the message.
+        /// Purpose of the ioctl, for the message.
         action: &'static str,
         /// Error of the ioctl.
         source: io::Error,

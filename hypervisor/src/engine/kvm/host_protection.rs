@@ -25,12 +25,13 @@ const NOTIFY_FLAGS: u32 = KVM_X86_NOTIFY_VMEXIT_ENABLED | KVM_X86_NOTIFY_VMEXIT_
 /// Message about a notify VM exit.
 const STUCK: &str = "the guest has kept a CPU from taking interrupts (notify VM exit)";
 
-/// Whether KVM can exit at bus locks. `supported` returns KVM's value of a capability, 0 or less without it.
+/// Returns true if KVM can exit at bus locks. `supported` returns KVM's value of a capability, 0 or less
+/// without it.
 fn has_bus_lock_exit(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_BUS_LOCK_EXIT).max(0) & KVM_BUS_LOCK_DETECTION_EXIT.cast_signed() != 0
 }
 
-/// Whether KVM can exit when a CPU takes no interrupt.
+/// Returns true if KVM can exit when a CPU takes no interrupt.
 fn has_notify_exit(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_NOTIFY_VMEXIT) > 0
 }
@@ -54,8 +55,8 @@ pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
     }
 }
 
-/// Whether the guest has taken a bus lock just before an exit that has another reason: KVM reports that one,
-/// and sets a flag.
+/// Returns true if the guest has taken a bus lock just before an exit for another reason. KVM reports the
+/// other reason, and sets a flag.
 pub(super) fn has_bus_lock(run: &kvm_run) -> bool {
     run.exit_reason != KVM_EXIT_X86_BUS_LOCK && u32::from(run.flags) & KVM_RUN_X86_BUS_LOCK != 0
 }

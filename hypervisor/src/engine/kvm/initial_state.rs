@@ -20,8 +20,8 @@ const CODE: u8 = 0b1011;
 const DATA: u8 = 0b0011;
 const BUSY_TSS: u8 = 0b1011;
 
-/// Hidden part of a segment register: flat, DPL 0. There is no descriptor table behind it: the kernel loads
-/// its own GDT before it loads a segment register.
+/// Hidden part of a segment register: flat, DPL 0. There is no descriptor table for it, because the kernel
+/// loads its own GDT before it loads a segment register.
 fn segment(selector: u16, kind: u8) -> kvm_segment {
     let is_code = u8::from(kind == CODE);
     kvm_segment {

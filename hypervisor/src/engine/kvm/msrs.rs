@@ -24,8 +24,8 @@ const ALLOWED: [(u32, u32); 5] = [
 /// A bit for each MSR of a range: all are allowed. KVM reads whole words of 64 bits.
 static ALL: [u8; 8] = [0xff; 8];
 
-/// Whether KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, 0 or less
-/// without it.
+/// Returns true if KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, 0 or
+/// less without it.
 pub(super) fn can_filter(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_MSR_FILTER) > 0
 }

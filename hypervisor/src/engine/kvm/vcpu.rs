@@ -49,7 +49,7 @@ impl KvmVcpu {
         let entries = cpuid::entries(kvm, supported_cpuid, id, count, tsc_khz);
         vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
         if kvm.check_extension_raw(KVM_CAP_ENFORCE_PV_FEATURE_CPUID.into()) > 0 {
-            // Without it a guest can use paravirtual features that CPUID hides.
+            // Otherwise a guest can use paravirtual features that CPUID hides.
             let enforced = super::enabled(KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 1);
             vcpu.enable_cap(&enforced).map_err(ioctl_failed("hide paravirtual features"))?;
         }
@@ -182,8 +182,8 @@ impl Vcpu for KvmVcpu {
 
     fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if self.fails_at_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
-            // #BP is a trap: its frame has the address of the next instruction, but KVM has failed before this
-            // one.
+            // #BP is a trap: its frame has the address of the next instruction. But KVM has failed before
+            // this one.
             let mut registers = self.vcpu.get_regs().map_err(ioctl_failed("read registers"))?;
             registers.rip = registers.rip.wrapping_add(1);
             self.vcpu.set_regs(&registers).map_err(ioctl_failed("set registers"))?;

@@ -1,5 +1,5 @@
-//! Bootstrap of a guest's process: what both kinds of vCPUs ([`super::vcpu`], [`super::traced`]) do to start
-//! it.
+//! Bootstrap of a guest's process: the part that is common to both kinds of vCPUs ([`super::vcpu`],
+//! [`super::traced`]).
 
 pub(super) mod elf;
 pub(super) mod syscalls;

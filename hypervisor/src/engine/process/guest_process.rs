@@ -1,4 +1,10 @@
 //! Running process of a guest, and the system calls that it reports.
+//!
+//! The types follow the life of the process. A [`StartingProcess`] executes its bootstrap program. It becomes
+//! a [`GuestProcess`], whose seccomp listener reports hypercalls to the hypervisor; or, with a debugger, a
+//! [`PausedProcess`] that waits for its tracers. Each of them kills the process when it is dropped. The
+//! control socket connects the hypervisor with the bootstrap program: the program sends the listener by it,
+//! or the system call that has failed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -79,7 +85,7 @@ impl GuestProcess {
         }
     }
 
-    /// Waits for the hypercall that ends the bootstrap, and returns its ID: the response to it lets the
+    /// Waits for the hypercall that ends the bootstrap, and returns its ID. The response to it lets the
     /// process enter the kernel.
     pub(super) fn first_hypercall(&mut self) -> Result<u64, ProcessError> {
         loop {
@@ -112,8 +118,8 @@ impl StartingProcess {
             source: io::Error::other(error),
         })?;
         let has_ruleset = ruleset.is_some();
-        // Dropping them closes the process's end of the control socket here, so that reads return when the
-        // process exits.
+        // `descriptors` closes the process's end of the control socket here. So reads return when the process
+        // exits.
         let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
         // The kernel gives the listener the lowest number that is free.
         let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);

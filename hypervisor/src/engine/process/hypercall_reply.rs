@@ -12,7 +12,7 @@ pub(super) struct HypercallReply {
     pending: Option<Pending>,
     /// Buffer of the access.
     bytes: [u8; OUT_SIZE],
-    /// Whether the bytes of [`Hypercall::TryPioWrite`] were taken, which the vCPU exit fills in.
+    /// True if the hypervisor has taken the bytes of [`Hypercall::TryPioWrite`]. The vCPU exit sets it.
     is_taken: bool,
 }
 

@@ -1,4 +1,8 @@
 //! Interrupt lines of the process engine.
+//!
+//! A process has no interrupt controller. The hypervisor sets a bit for the line in memory that it shares
+//! with the guest's kernel. A sleeping CPU is woken by a futex, a running one is interrupted by a signal. A
+//! CPU that already has a bit set has been woken for it, and will see the other bits, too.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -37,7 +41,7 @@ impl IrqLine {
         let wake = |idle: &AtomicU32| {
             let before = idle.swap(BUSY, Ordering::SeqCst);
             if before == WAITING {
-                // It fails for an invalid address only.
+                // Fails only for an invalid address.
                 let _: rustix::io::Result<usize> = futex::wake(idle, futex::Flags::empty(), 1);
             }
             before != BUSY

@@ -1,4 +1,8 @@
 //! Memory map of a guest's process before its kernel runs.
+//!
+//! The loader builds page tables as for a real machine. A process has no access to the processor's page
+//! tables, so the hypervisor reads them, and turns each range of pages into a file mapping (mmap(2)) of the
+//! memory's file with the same address and protection.
 
 use hermit_boot::PhysicalMemory;
 use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
@@ -16,7 +20,7 @@ pub(super) struct Mapping {
     pub(super) size: u64,
     /// Offset in the file.
     pub(super) offset: u64,
-    /// Protection as of mmap(2).
+    /// Protection (mmap(2)).
     pub(super) protection: i32,
 }
 
@@ -53,7 +57,7 @@ pub(super) fn direct_map(memory: &Memory, start: u64) -> Region {
     Region { start, size: end.next_multiple_of(LARGE_PAGE_SIZE) }
 }
 
-/// Converts a page of the page tables into a mapping, cut to the memory behind it.
+/// Converts a page of the page tables into a mapping, cut to the memory that exists.
 fn mapping(memory: &Memory, page: MappedPage, access: Access) -> Option<Mapping> {
     let mut regions = memory.guest().iter();
     let last = regions.find_map(|region| {

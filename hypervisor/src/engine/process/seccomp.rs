@@ -38,7 +38,7 @@ pub(super) struct Filter {
     pub(super) pid_offset: usize,
 }
 
-/// Who handles hypercalls.
+/// Recipient of hypercalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HypercallAction {
     /// The filter's listener (`SECCOMP_RET_USER_NOTIF`).
@@ -56,8 +56,8 @@ pub(super) struct ListenerMessage {
     pub(super) listener: u32,
 }
 
-/// Where the kernel may map memory. This bounds the host's page tables for the guest: they are made for
-/// mapped pages only, and changes of access and removals add none.
+/// Addresses at which the kernel may map memory. This bounds the host's page tables for the guest: they are
+/// allocated only for mapped pages. Changes of access and removals allocate no page tables.
 #[derive(Clone, Debug)]
 pub(super) struct MappingLimits {
     /// Address ranges in which a mapping starts.
@@ -67,14 +67,16 @@ pub(super) struct MappingLimits {
 }
 
 impl Filter {
-    /// Compiles the filter. It also allows what ends the bootstrap: the message, until the process closes
-    /// [`CONTROL_FD`], and to close both descriptors. A call that it does not allow kills the process: the
-    /// hypervisor has no say in that.
+    /// Compiles the filter. It also allows the calls at the end of the bootstrap: the message, until the
+    /// process closes [`CONTROL_FD`], and the closing of both descriptors. A call that it does not allow
+    /// kills the process, and the hypervisor cannot prevent that.
     pub(super) fn new(
         limits: &MappingLimits,
         message: Option<ListenerMessage>,
         action: HypercallAction,
     ) -> Self {
+        // The program contains the process's ID as a constant, but the process does not exist yet. So the
+        // filter is compiled with a placeholder, which is replaced at this offset.
         let program = bpf::compile(&rules(limits, message, action), SECCOMP_RET_KILL_PROCESS);
         let is_pid_check =
             |found: &seccompiler::sock_filter| (found.code, found.k) == (JUMP_IF_EQUAL, PID_PLACEHOLDER);
@@ -118,7 +120,7 @@ fn rules(
     rules.chain([(number(CALL.cast_signed()), CallRule::Return(hypercall))]).collect()
 }
 
-/// System calls with conditions on their arguments; a call that appears several times is allowed in each of
+/// System calls with conditions on their arguments. A call that appears more than once is allowed in each of
 /// these forms.
 fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_long, Vec<Condition>)> {
     let mut checks = vec![

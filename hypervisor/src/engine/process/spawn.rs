@@ -30,8 +30,8 @@ pub(super) struct SpawnConfig<'a> {
     pub(super) descriptors: &'a [(OwnedFd, u32)],
     /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
-    /// The process becomes the first one of a PID namespace. It takes `CAP_SYS_ADMIN`, which the process does
-    /// not inherit: execveat drops it unless the user is root.
+    /// True if the process becomes the first one of a PID namespace. That takes `CAP_SYS_ADMIN`. The process
+    /// does not inherit this capability: execveat drops it unless the user is root.
     pub(super) has_pid_namespace: bool,
 }
 
@@ -42,8 +42,8 @@ struct ChildArgument<'a> {
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// Starts a process without environment, with no descriptors but those given and with all signals blocked,
-/// and returns its pidfd. It stays in this process's group, so that a terminal stops both.
+/// Starts a process and returns its pidfd. The process has no environment, only the given descriptors, and
+/// all signals blocked. It stays in this process's group, so that a terminal stops both.
 pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK_SIZE / 16];
     let thread_id = GuestAddress(offset_of!(SharedCpu, thread) as u64);
@@ -83,7 +83,7 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     match argument.failure {
         None => Ok(pidfd),
         Some((call, source)) => {
-            // The child has exited: this reaps it.
+            // The child has exited, and is reaped here.
             let _: rustix::io::Result<_> = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
             Err(ProcessError::Syscall { call, source })
         }
@@ -110,6 +110,7 @@ fn become_program(config: &SpawnConfig<'_>) -> &'static str {
     if prepared < 0 {
         return "close_range";
     }
+    // dup2(2) clears close-on-exec, so only these descriptors stay open.
     for (descriptor, number) in config.descriptors {
         // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes nothing of the
         // parent.

@@ -64,7 +64,7 @@ impl Drop for TracedVm {
     }
 }
 
-/// Creates `count` vCPUs, of which the boot CPU starts the process.
+/// Creates `count` vCPUs. The boot CPU starts the process.
 pub(super) fn vcpus(shared: &Arc<Shared>, count: u32, bootstrap: Bootstrap) -> Vec<Box<dyn Vcpu>> {
     let mut bootstrap = Some(bootstrap.traced());
     let vm = Arc::new(TracedVm {

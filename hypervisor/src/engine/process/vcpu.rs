@@ -1,5 +1,5 @@
-//! vCPU of the process engine: it stands for all CPUs of the VM, which run by themselves and whose hypercalls
-//! it handles one after the other.
+//! vCPU of the process engine. It stands for all CPUs of the VM: these run by themselves, and it handles
+//! their hypercalls one after the other.
 
 use std::sync::mpsc::{self, Receiver, SendError};
 
@@ -46,11 +46,12 @@ impl ProcessVcpu {
         let guest = started.recv().map_err(|_| ProcessError::Unsupported("it was not started"))?;
         let guest = self.guest.insert(guest);
         self.pending_call = guest.first_hypercall()?;
+        // The response to the first hypercall lets the process enter its kernel.
         self.reply = HypercallReply::ready(CallResponse::Value(0));
         Ok(())
     }
 
-    /// Completes the system call that waits, if there is one.
+    /// Completes the pending system call, if there is one.
     fn respond(&mut self) -> Result<(), ProcessError> {
         let (Some(guest), Some(response)) = (&self.guest, self.reply.take()) else { return Ok(()) };
         guest.respond(self.pending_call, response).map_err(syscall_failed("ioctl"))
@@ -79,7 +80,7 @@ impl Vcpu for ProcessVcpu {
         let (sender, receiver) = mpsc::channel();
         self.started = Some(receiver);
         let finish = move || {
-            // It fails if the vCPU has been dropped: then the process is killed.
+            // Fails if the vCPU has been dropped: then the process is killed.
             let _: Result<(), SendError<_>> = sender.send(process.into_guest()?);
             Ok(())
         };

@@ -1,4 +1,4 @@
-//! Model of a VM: vCPUs whose instructions have one byte each and do nothing, but for `int3`.
+//! Model of a VM: vCPUs whose instructions have one byte each and do nothing, except `int3`.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Interpreter of seccomp filters, for tests: what the host's kernel decides.
+//! Interpreter of seccomp filters, for tests: it decides as the host's kernel does.
 
 use seccompiler::sock_filter;
 

@@ -35,7 +35,7 @@ fn rules() -> impl Strategy<Value = BTreeMap<u32, CallRule>> {
     proptest::collection::btree_map(0..40_u32, rule, 0..30)
 }
 
-/// What a condition means.
+/// Reference implementation of a condition: returns true if it holds.
 fn holds((argument, width, operator, value): Condition, arguments: [u64; 6]) -> bool {
     let cut = |number: u64| if width == Width::Lower32 { number & 0xffff_ffff } else { number };
     let (argument, value) = (cut(arguments[usize::from(argument)]), cut(value));

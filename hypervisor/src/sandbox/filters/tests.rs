@@ -1,4 +1,4 @@
-//! The filters of all roles: what they allow, and that they allow nothing else.
+//! The filters of all roles allow the calls of their lists, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::RawFd;
@@ -142,7 +142,7 @@ fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u64) {
     }
 }
 
-/// Whether one of the lists of conditions holds.
+/// Returns true if one of the lists of conditions holds.
 fn is_allowed(lists: &[&[ArgumentCheck]], rules: &Rules, arguments: [u64; 6]) -> bool {
     let holds = |check: &ArgumentCheck| {
         let (index, value, compared) = meaning(*check, rules);
@@ -232,7 +232,8 @@ fn thread_of_a_read_only_mount_has_no_call_that_changes_a_file() {
     }
 }
 
-/// Asserts that the filter allows what the lists of conditions allow, and nothing else, near each of them.
+/// Asserts that the filter allows the calls that the lists of conditions allow, and no other calls with
+/// similar arguments.
 fn check_call(role: Role, rules: &Rules, number: i64, lists: &[&[ArgumentCheck]]) {
     let filter = compile(role, rules);
     for arguments in lists.iter().flat_map(|list| attacks(list, rules)) {

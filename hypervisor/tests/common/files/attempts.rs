@@ -1,4 +1,8 @@
-//! What a hostile guest attempts.
+//! Attempts of a hostile guest on a mounted folder.
+//!
+//! Each attempt is a request, or a few, with the errno that the server must reply. They try names that lead
+//! out of the folder, symbolic links, special files, numbers of nodes and handles that the server has not
+//! given, wrong sizes, and malformed chains.
 
 use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::request::{
@@ -58,7 +62,7 @@ fn rename(newdir: u64, from: &str, to: &str) -> Request {
     Request::new(Opcode::Rename2, ROOT_NODE, &body, &[name(from), name(to)].concat())
 }
 
-/// Makes all attempts, and returns what their results should be.
+/// Makes all attempts, and returns the expected results.
 pub(crate) fn attempt_all(machine: &mut impl Machine) -> Result<Vec<Expected>, iced_x86::IcedError> {
     let mut driver = Driver::new(machine);
     driver.check_device()?;
@@ -196,8 +200,8 @@ fn chains(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     chains.into_iter().try_for_each(|(name, chain)| driver.invalid_chain(name, chain))
 }
 
-/// Looks up two names, a directory and a symbolic link that are exchanged meanwhile, and works in what it
-/// finds, again and again. Exits with a status if it has read the file outside.
+/// Looks up two names, a directory and a symbolic link, while another program exchanges them, and works in
+/// the directory that it finds, again and again. Exits with a status if it has read the file outside.
 pub(crate) fn race(machine: &mut impl Machine, times: u32) -> Assembled {
     let mut driver = Driver::new(machine);
     driver.check_device()?;

@@ -19,7 +19,7 @@ pub(super) const ROOM: u32 = 0x1000;
 
 /// Physical address of the records of replies.
 const RECORDS: u32 = 0xa_0000;
-/// Size of a record in bytes: the reply's header, and the beginning of what follows.
+/// Size of a record in bytes: the reply's header, and the beginning of the rest.
 pub(super) const RECORD: u32 = 24;
 
 /// Physical address of numbers of nodes and handles that the guest has got.
@@ -60,10 +60,10 @@ impl Number {
     }
 }
 
-/// What a reply should be.
+/// Expected reply to a request.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    /// What the guest attempts.
+    /// Name of the attempt.
     pub(crate) name: String,
     /// Errno of the reply, 0 for success.
     pub(crate) errno: i32,
@@ -87,13 +87,13 @@ impl Request {
         Self { header, body, numbers: Vec::new() }
     }
 
-    /// A request of names, each with a NUL behind it.
+    /// A request of names, each with a NUL at its end.
     pub(super) fn names(opcode: Opcode, nodeid: u64, names: &[&str]) -> Self {
         let bytes: Vec<u8> = names.iter().flat_map(|name| name.bytes().chain([0])).collect();
         Self::new(opcode, nodeid, &[0_u8; 0], &bytes)
     }
 
-    /// Puts a number at an offset in what follows the header.
+    /// Puts a number at an offset after the header.
     pub(super) fn with(mut self, offset: u32, number: Number) -> Self {
         self.numbers.push((40 + offset, number));
         self
@@ -208,7 +208,7 @@ impl<'a, M: Machine> Driver<'a, M> {
         for &(offset, number) in &request.numbers {
             self.copy(number.address(), REQUEST + offset, 8)?;
         }
-        // What an earlier reply has left is no reply.
+        // Invalidates an earlier reply in the buffer, so that it is not taken for the new one.
         self.machine.code().mov(byte_ptr(r15 + (REPLY + 4)), 1)?;
         let size = u32::try_from(bytes.len()).unwrap();
         self.chain(&[(REQUEST.into(), size, NEXT, 1), (REPLY.into(), ROOM, WRITE, 0)])
@@ -264,7 +264,7 @@ impl<'a, M: Machine> Driver<'a, M> {
         self.machine.code().nop()
     }
 
-    /// Writes the records to a file of the folder, and returns what they should be.
+    /// Writes the records to a file of the folder, and returns the expected contents.
     pub(super) fn finish(mut self) -> Result<Vec<Expected>, iced_x86::IcedError> {
         let size = RECORD * u32::try_from(self.expected.len()).unwrap();
         let create = [1_u32, 0o600, 0, 0];

@@ -1,4 +1,4 @@
-//! A folder of the host, with what should lead out of it, and files beside it that no guest may reach.
+//! A folder of the host with links that lead out of it, and files beside it that no guest may reach.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 
 use super::driver::{Expected, RECORD, RECORDS_FILE};
 
-/// Content of the file outside, and of the one with its name inside; what guests write to that.
+/// Content of the file outside, content of the file with the same name inside, and text that guests write to
+/// the latter.
 pub(super) const SECRET: &[u8; 8] = b"a secret";
 const PUBLIC: &[u8; 8] = b"a victim";
 pub(super) const GUEST_TEXT: &[u8; 8] = b"by guest";

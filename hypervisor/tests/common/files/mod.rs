@@ -1,6 +1,6 @@
 //! A hostile guest that drives the file-system device directly, to reach files outside of the mounted folder.
 //!
-//! The same instructions run in both engines: [`Machine`] has what differs.
+//! The same instructions run in both engines: [`Machine`] has the differences.
 
 mod attempts;
 mod driver;

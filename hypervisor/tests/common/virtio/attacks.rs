@@ -17,7 +17,7 @@ const TABLE_ADDRESS: u64 = TABLE as u64;
 const VALID: u32 = BUFFERS + 0x8000;
 const RANDOM: u32 = BUFFERS + 0x9000;
 
-/// The queues of all devices, of which the network's may be missing.
+/// The queues of all devices. A VM may lack those of the network.
 pub(crate) const QUEUES: [Queue; 6] =
     [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVEQ, Queue::TRANSMITQ];
 

@@ -44,7 +44,7 @@ fn expect(driver: &mut Driver<'_, impl Machine>, expected: u8) -> Assembled {
     driver.0.code().nop()
 }
 
-/// Writes the eight bytes 0xff, and zeros behind them, to sector 3.
+/// Writes the eight bytes 0xff, and zeros after them, to sector 3.
 pub(crate) fn write(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     driver.clear(DATA, 512)?;
     driver.write64(DATA, u64::MAX)?;

@@ -1,6 +1,6 @@
 //! A hostile guest that drives virtio devices directly, by valid and malformed queues and requests.
 //!
-//! The same instructions run in both engines: [`Machine`] has what differs.
+//! The same instructions run in both engines: [`Machine`] has the differences.
 
 pub(crate) mod attacks;
 pub(crate) mod disks;

@@ -1,13 +1,14 @@
 //! State of a TCP flow.
 //!
-//! A flow joins two connections: the guest's with the network, of which one end is here, and that of a socket
-//! of the host. Between guest and network nothing is lost unless the guest has no memory for it, so this end
-//! is simple: it has no congestion control, and repeats everything that is not acknowledged when a timer
-//! expires.
+//! A flow joins two connections: one between the guest and this network, and one between a socket of the host
+//! and the peer. Between guest and network no segment is lost, unless the guest has no memory for it. So this
+//! end of the guest's connection is simple: it has no congestion control, and after a timeout it retransmits
+//! everything that is not acknowledged.
 //!
-//! Bytes for the guest stay in the socket until the guest has acknowledged them: they are peeked into the
-//! guest's memory, and peeked again to be repeated. Bytes of the guest's go from its memory to the socket.
-//! Only those that the socket does not take are kept here, up to the advertised window.
+//! Bytes for the guest stay in the socket until the guest has acknowledged them. They are peeked at to copy
+//! them to the guest's memory, and peeked at again to retransmit them. Bytes from the guest go directly from
+//! its memory to the socket. Only bytes that the socket does not take are kept here, up to the advertised
+//! window.
 
 use std::collections::VecDeque;
 
@@ -18,8 +19,8 @@ use crate::parse::{Ends, Segment};
 /// Window that is advertised to the guest, in bytes.
 pub(crate) const WINDOW: u32 = 1 << 20;
 
-/// Number of bytes that a window has, at most, if it is nearly used up: less than the window of a SYN, which
-/// is not scaled.
+/// Maximum number of bytes of a window that counts as nearly used up. It is less than the window of a SYN,
+/// which is not scaled.
 const LITTLE: u32 = 48 * 1024;
 
 /// Window scale of this end: [`WINDOW`] in 16 bits.
@@ -34,10 +35,10 @@ const DEFAULT_MSS: u16 = 536;
 /// Minimum of the maximum segment size: with a smaller one, most of a packet is headers.
 const MIN_MSS: u16 = 64;
 
-/// Time after which what the guest has not acknowledged is repeated, at first.
+/// Initial retransmission timeout in nanoseconds.
 pub(crate) const RETRANSMISSION_TIMEOUT: u64 = 1_000_000_000;
 
-/// Number of repetitions after which a flow is given up, and one of a client that the guest has not answered.
+/// Number of retransmissions after which a flow is given up, and number for a SYN to the guest.
 pub(crate) const MAX_ATTEMPTS: u8 = 8;
 pub(crate) const MAX_SYN_ATTEMPTS: u8 = 5;
 
@@ -54,17 +55,17 @@ pub(crate) enum Phase {
     Established,
 }
 
-/// When an acknowledgement is to be sent.
+/// Time at which an acknowledgement must be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AckDue {
     #[default]
     No,
-    /// With the next tick, unless data leaves before.
+    /// After a short delay, or with the next data.
     Delayed,
     Now,
 }
 
-/// The way from the socket to the guest.
+/// Direction from the socket to the guest.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     /// SND.UNA and SND.NXT.
@@ -77,33 +78,33 @@ pub(crate) struct Outgoing {
     /// Window scale and maximum segment size of the guest.
     pub(crate) scale: u8,
     pub(crate) mss: u16,
-    /// True unless the socket has said that there is no more to read for now.
+    /// True unless the socket has reported that it has no more bytes for now.
     pub(crate) is_readable: bool,
-    /// True if the peer has ended the stream, or the connection has failed: reading goes on up to the end.
+    /// True if the peer has ended the stream, or the connection has failed. Reading continues up to the end.
     pub(crate) has_hung_up: bool,
-    /// Number of the FIN, if the end of the stream was read.
+    /// Sequence number of the FIN, once the end of the stream was read.
     pub(crate) fin: Option<Seq>,
-    /// Bytes at the front of the socket that are acknowledged, and for how many acknowledgements they have
-    /// stayed there.
+    /// Number of bytes at the front of the socket that are acknowledged, and number of acknowledgements since
+    /// they were last discarded.
     pub(crate) acknowledged: u32,
     pub(crate) deferrals: u8,
     /// Number of bytes that were peeked since the socket was empty.
     pub(crate) burst: u32,
-    /// Number of acknowledgements that acknowledged nothing while something was in flight.
+    /// Number of duplicate acknowledgements: those that acknowledged nothing new while data was in flight.
     pub(crate) duplicates: u8,
-    /// When what is in flight is repeated, and how often that has happened.
+    /// Time of the next retransmission of the data in flight, and number of retransmissions so far.
     pub(crate) retransmit_at: Option<u64>,
     pub(crate) attempts: u8,
     /// True if a SYN or a window probe is to be sent.
     pub(crate) is_due: bool,
 }
 
-/// The way from the guest to the socket.
+/// Direction from the guest to the socket.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     /// RCV.NXT.
     pub(crate) nxt: Seq,
-    /// Number after the window, and that number in the last segment for the guest.
+    /// Number after the window, and the same number as the last segment for the guest has advertised it.
     pub(crate) edge: Seq,
     pub(crate) advertised: Seq,
     /// RCV.NXT in the last segment for the guest.
@@ -113,11 +114,11 @@ pub(crate) struct Incoming {
     pub(crate) pending: VecDeque<u8>,
     /// True unless the socket has refused bytes.
     pub(crate) is_writable: bool,
-    /// True if the guest has sent its FIN, and if the socket was told so.
+    /// True if the guest has sent its FIN, and true if the socket was shut down for writing.
     pub(crate) has_ended: bool,
     pub(crate) is_shut_down: bool,
     pub(crate) ack: AckDue,
-    /// True if the flow is in the list of those whose acknowledgements are delayed.
+    /// True if the flow is in the list of delayed acknowledgements.
     pub(crate) is_listed: bool,
 }
 
@@ -129,7 +130,7 @@ pub(crate) struct Flow<S> {
     pub(crate) phase: Phase,
     pub(crate) outgoing: Outgoing,
     pub(crate) incoming: Incoming,
-    /// True if the flow is in the queue of those that may have a segment for the guest.
+    /// True if the flow is in the queue of flows that may have a segment for the guest.
     pub(crate) is_queued: bool,
     /// The listener at which a client was accepted.
     pub(crate) listener: Option<usize>,
@@ -186,7 +187,7 @@ impl<S> Flow<S> {
         Self { stream, ends, phase, outgoing, incoming, is_queued: false, listener: None }
     }
 
-    /// Takes over what the guest's SYN says.
+    /// Applies the options and numbers of the guest's SYN.
     pub(crate) fn take_syn(&mut self, syn: &Segment) {
         let has_scale = syn.window_scale.is_some();
         self.outgoing.scale = syn.window_scale.unwrap_or(0).min(MAX_SCALE);
@@ -201,7 +202,7 @@ impl<S> Flow<S> {
         self.incoming.open_window();
     }
 
-    /// Flags that the phase is over in which only a SYN was sent.
+    /// Ends the phase in which only SYNs were exchanged.
     pub(crate) fn establish(&mut self, now: u64) {
         self.phase = Phase::Established;
         self.outgoing.is_readable = true;
@@ -209,7 +210,7 @@ impl<S> Flow<S> {
         self.outgoing.restart_timer(now);
     }
 
-    /// True if both directions have ended, and the guest knows.
+    /// True if both directions have ended, and the guest has acknowledged that.
     pub(crate) fn is_over(&self) -> bool {
         let Outgoing { fin, una, .. } = self.outgoing;
         self.incoming.is_shut_down && fin.is_some_and(|fin| fin.is_before(una))
@@ -222,13 +223,13 @@ impl<S> Flow<S> {
 }
 
 impl Outgoing {
-    /// Number of bytes of data that are in flight, without SYN and FIN.
+    /// Number of bytes of data in flight, without SYN and FIN.
     pub(crate) fn in_flight(&self) -> u32 {
         let has_fin = self.fin.is_some_and(|fin| self.una.is_up_to(fin) && fin.is_before(self.nxt));
         self.nxt.since(self.una) - u32::from(has_fin)
     }
 
-    /// Counts `length` numbers after [`Self::nxt`] as sent.
+    /// Counts `length` sequence numbers after [`Self::nxt`] as sent.
     pub(crate) fn advance(&mut self, length: u32, now: u64) {
         self.nxt = self.nxt + length;
         self.burst = self.burst.saturating_add(length);
@@ -238,12 +239,12 @@ impl Outgoing {
         }
     }
 
-    /// Number of bytes that the guest's window has room for.
+    /// Number of bytes that the guest's window still permits.
     pub(crate) fn window(&self) -> u32 {
         self.edge.since(self.nxt)
     }
 
-    /// Starts the timer anew if something is in flight, else stops it.
+    /// Restarts the timer if data is in flight, otherwise stops it.
     pub(crate) fn restart_timer(&mut self, now: u64) {
         self.retransmit_at = (self.una != self.nxt).then_some(now + self.timeout());
     }
@@ -254,22 +255,22 @@ impl Outgoing {
         self.retransmit_at.get_or_insert(at);
     }
 
-    /// Time until the next repetition, which doubles with each.
+    /// Time until the next retransmission. It doubles with each.
     fn timeout(&self) -> u64 {
         RETRANSMISSION_TIMEOUT << self.attempts.min(MAX_ATTEMPTS)
     }
 }
 
 impl Incoming {
-    /// Moves the edge of the window as far as there is room.
+    /// Moves the edge of the window as far as there is room. The edge never moves back (RFC 9293 §3.8.6).
     pub(crate) fn open_window(&mut self) {
         let kept = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
         let max = u32::from(u16::MAX) << self.scale;
         self.edge = self.edge.max(self.nxt + WINDOW.saturating_sub(kept).min(max));
     }
 
-    /// True if the guest has nearly used up the window that it knows of, and there is one that is larger by a
-    /// quarter of the largest one.
+    /// True if the guest has nearly used up the window that it knows, and the current one is larger by a
+    /// quarter of the maximum.
     pub(crate) fn is_window_news(&self) -> bool {
         let largest = WINDOW.min(u32::from(u16::MAX) << self.scale);
         self.advertised.since(self.nxt) < LITTLE && self.edge.since(self.advertised) >= largest / 4

@@ -1,4 +1,10 @@
 //! Segments for the guest.
+//!
+//! The guest's driver provides space for a frame, and the flow decides what to send: a SYN, data, a FIN, a
+//! window probe, or an acknowledgement. Data is read from the socket directly into that space, so its size is
+//! known only afterwards, and the headers are written last, to a separate buffer. Every segment carries the
+//! current acknowledgement and window. If the guest accepts large segments (TSO), one frame may have up to 64
+//! KiB of data.
 
 use std::io::ErrorKind;
 
@@ -13,21 +19,21 @@ use crate::parse::{IPV4, IPV6, TCP};
 /// Maximum size in bytes of an IP packet: the size of a large segment, which the guest takes whole.
 const MAX_PACKET: usize = 65_535;
 
-/// Limits of frames for the guest, as its network driver has them.
+/// Limits of frames for the guest, as its network driver has set them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size in bytes of a frame.
     pub max_frame: usize,
-    /// True if a frame may have more TCP data than a segment, over IPv4 and over IPv6.
+    /// True if a frame may have more TCP data than one segment, over IPv4 and over IPv6.
     pub has_large_segments: (bool, bool),
 }
 
-/// A frame for the guest, whose headers were written apart from its data.
+/// A frame for the guest. Its headers and its data are in different places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Number of bytes of data, which are in the space after the headers.
+    /// Number of bytes of data in the space, after room for the headers.
     pub data: usize,
-    /// What is left to the receiver.
+    /// Work that is left to the receiver.
     pub offload: Offload,
 }
 
@@ -36,13 +42,13 @@ pub struct Output {
 pub(crate) enum Next {
     /// A segment.
     Segment(Output),
-    /// There is none.
+    /// There is no segment.
     Nothing,
     /// The socket has failed.
     Failed,
 }
 
-/// Where a flow writes a segment: its headers to `head`, its data to `space`.
+/// Place for a segment: `head` for its headers, `space` for its data.
 pub(crate) struct Place<'a, 's, H: Host> {
     pub(crate) head: &'a mut Vec<u8>,
     pub(crate) space: &'a mut H::Space<'s>,
@@ -87,7 +93,8 @@ impl<S> Flow<S> {
             return Next::Segment(output);
         }
         if self.outgoing.is_due {
-            // A window probe: the number before the next one, which the guest answers with its window.
+            // A window probe has the number before the next one. The guest answers it with an acknowledgement
+            // that has its window.
             self.outgoing.is_due = false;
             let nxt = self.outgoing.nxt;
             self.outgoing.nxt = nxt - 1;
@@ -115,7 +122,8 @@ impl<S> Flow<S> {
             return Ok(0);
         }
         if max == 0 {
-            // The guest announces a larger window, but that segment may be lost.
+            // The guest will announce a larger window, but that segment may be lost. So the window is probed
+            // after a timeout.
             outgoing.start_probe_timer(host.now());
             return Ok(0);
         }
@@ -127,7 +135,8 @@ impl<S> Flow<S> {
                 Ok(0)
             }
             Ok(length) => {
-                // A socket that has less than asked for is empty, but for the end of the stream.
+                // If the socket returns fewer bytes than requested, it is empty. Only the end of the stream
+                // may follow.
                 outgoing.is_readable = length >= max || outgoing.has_hung_up || outgoing.fin.is_some();
                 Ok(length.min(max))
             }
@@ -155,15 +164,15 @@ impl<S> Flow<S> {
         self.outgoing.mss.min(mss(config.mtu, self.ends.peer.is_ipv4()))
     }
 
-    /// The output with the size of segments, if it has more data than one of them.
+    /// Adds the size of segments to an output with more data than one segment.
     fn segmented(&self, config: &Config, output: Output) -> Output {
         let size = self.segment_size(config);
         let is_large = output.data > usize::from(size);
         Output { offload: Offload { segment_size: is_large.then_some(size), ..output.offload }, ..output }
     }
 
-    /// Writes the headers of a segment with the number [`super::flow::Outgoing::nxt`], which acknowledges
-    /// everything.
+    /// Writes the headers of a segment with the number [`super::flow::Outgoing::nxt`]. It acknowledges all
+    /// data that was received.
     fn write<H: Host<Stream = S>>(
         &mut self,
         config: &Config,
@@ -174,7 +183,8 @@ impl<S> Flow<S> {
         let is_syn = flags.contains(Flags::SYN);
         let has_ack = self.phase != Phase::SynSent;
         let incoming = &mut self.incoming;
-        // The window of a SYN is not scaled, and scaling is offered, or agreed to.
+        // The window of a SYN is never scaled. The SYN to a server in the guest offers scaling; the answer to
+        // a SYN of the guest agrees to it.
         let (window, scale) = match (is_syn, has_ack) {
             (false, _) => (incoming.window(), None),
             (true, true) => {

@@ -1,4 +1,10 @@
-//! Segments of the guest's.
+//! Segments from the guest.
+//!
+//! [`Flow::receive`] handles a segment in the order of RFC 9293 §3.10.7: RST, SYN, acknowledgement, data,
+//! FIN. Acknowledgements remove bytes from the socket, where they were kept for retransmission. Data goes
+//! from the frame to the socket at once; bytes that the socket does not take are kept in the flow. Data that
+//! is not next in order is dropped, and the guest retransmits it. The [`Fate`] tells the caller if the flow
+//! continues.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -9,45 +15,45 @@ use super::flow::{AckDue, Flow, Outgoing, Phase};
 use crate::host::Host;
 use crate::parse::Segment;
 
-/// Number of bytes from which on data is acknowledged at once.
+/// Number of unacknowledged bytes from which on data is acknowledged at once.
 const ACK_AT_ONCE: u32 = 64 * 1024;
 
-/// Number of bytes from which on a segment is a full one, of which every second one is acknowledged at once
-/// (RFC 5681 §4.2).
+/// Minimum number of bytes of a full segment. Every second full segment is acknowledged at once (RFC 5681
+/// §4.2).
 const FULL_SEGMENT: u32 = 1_000;
 
 /// Number of bytes of memory that may be unused in a flow's buffer.
 const MAX_UNUSED: usize = 64 * 1024;
 
-/// Number of duplicate acknowledgements after which what is in flight is repeated (RFC 5681 §3.2).
+/// Number of duplicate acknowledgements after which the data in flight is retransmitted (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
 
-/// Number of bytes that may stay in the socket for a while after they were acknowledged, which saves a system
-/// call for most small messages, and number of acknowledgements for which they do.
+/// Maximum number of acknowledged bytes that may stay in the socket for a while, and of acknowledgements
+/// after which they are discarded. This saves a system call for most small messages.
 ///
-/// A single byte of a large segment that stays keeps all of the segment's memory. The host would close its
-/// window, and no acknowledgement might follow that removes the byte.
+/// Larger amounts must not stay: a single byte of a large segment keeps all of the segment's memory. The host
+/// would close its window, and there might be no further acknowledgement that removes the byte.
 const MAX_DEFERRED: u32 = 2 * 1024;
 const MAX_DEFERRALS: u8 = 16;
 
 /// Outcome of an event for a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It goes on.
+    /// The flow continues.
     Lives,
-    /// It goes on, and the segment is answered by a reset: it is of another connection.
+    /// The flow continues, but the segment belongs to another connection, and is answered by a reset.
     Refuses,
     /// Both directions have ended.
     Ends,
-    /// The guest has reset it, or does not answer: the peer is reset.
+    /// The guest has reset the flow, or does not answer: the peer is reset.
     ResetPeer,
     /// The socket has failed: the guest is reset.
     ResetGuest,
 }
 
 impl<S> Flow<S> {
-    /// Handles a segment of the guest's (RFC 9293 §3.10.7). Of data that the socket does not take, at most
-    /// `room` bytes are kept.
+    /// Handles a segment from the guest (RFC 9293 §3.10.7). If the socket does not take all data, at most
+    /// `room` bytes of the rest are kept.
     pub(crate) fn receive<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -56,7 +62,7 @@ impl<S> Flow<S> {
         room: usize,
     ) -> Fate {
         match self.phase {
-            // The guest repeats its SYN, or gives up.
+            // The guest retransmits its SYN, or gives up.
             Phase::Connecting => {
                 let gives_up = segment.flags.contains(Flags::RST);
                 return if gives_up { Fate::ResetPeer } else { Fate::Lives };
@@ -70,7 +76,7 @@ impl<S> Flow<S> {
             return if is_valid { Fate::ResetPeer } else { Fate::Lives };
         }
         if segment.flags.contains(Flags::SYN) {
-            // The answer to the SYN was lost, or the segment is a challenge (RFC 5961 §4).
+            // The answer to the SYN was lost, or a challenge ACK is due (RFC 5961 §4).
             self.incoming.ack = AckDue::Now;
             self.outgoing.is_due |= self.phase == Phase::SynReceived;
             return Fate::Lives;
@@ -110,14 +116,14 @@ impl<S> Flow<S> {
         Fate::Lives
     }
 
-    /// True if a segment acknowledges something new that was sent.
+    /// True if a segment acknowledges data that was sent and not acknowledged before.
     const fn is_acknowledged_by(&self, segment: &Segment) -> bool {
         let Outgoing { una, max, .. } = self.outgoing;
         una.is_before(segment.ack) && segment.ack.is_up_to(max)
     }
 
-    /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges what was not
-    /// sent.
+    /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges data that
+    /// was not sent.
     fn receive_ack<H: Host<Stream = S>>(&mut self, host: &mut H, segment: &Segment) -> bool {
         let ack = segment.ack;
         if self.outgoing.max.is_before(ack) {
@@ -143,13 +149,14 @@ impl<S> Flow<S> {
         }
         self.outgoing.edge = edge;
         if was_repeated {
-            // What was to be repeated had arrived, and is not peeked again.
+            // The data that was about to be retransmitted has arrived. It is removed, so that it is not
+            // peeked at again.
             self.discard(host);
         }
         true
     }
 
-    /// Handles an acknowledgement of what is in flight.
+    /// Handles an acknowledgement of data in flight.
     fn acknowledge<H: Host<Stream = S>>(&mut self, host: &mut H, ack: Seq) {
         let outgoing = &mut self.outgoing;
         let has_syn = self.phase == Phase::SynReceived;
@@ -177,13 +184,13 @@ impl<S> Flow<S> {
             host.discard(&self.stream, outgoing.acknowledged as usize);
         }
         (outgoing.acknowledged, outgoing.deferrals) = (0, 0);
-        // What follows may be the rest of a large segment, unless the socket is empty.
+        // The next bytes may be the rest of a large segment, unless the socket is empty.
         if outgoing.una == outgoing.nxt && !outgoing.is_readable {
             outgoing.burst = 0;
         }
     }
 
-    /// Has everything that is in flight sent again.
+    /// Prepares to retransmit all data in flight.
     pub(crate) fn rewind<H: Host<Stream = S>>(&mut self, host: &mut H) {
         self.discard(host);
         host.rewind(&self.stream);
@@ -204,13 +211,16 @@ impl<S> Flow<S> {
     ) -> Result<(), ErrorKind> {
         let has_fin = segment.flags.contains(Flags::FIN);
         if segment.data.is_empty() && !has_fin {
-            // A window probe has the number before the next one (RFC 9293 §3.8.6.1).
+            // A keep-alive or window probe has the number before the next one (RFC 9293 §3.8.6.1), and wants
+            // an answer.
             if segment.seq != self.incoming.nxt {
                 self.incoming.ack = AckDue::Now;
             }
             return Ok(());
         }
         let Some(data) = self.part_in_window(segment) else {
+            // Out of order, a duplicate, or beyond the window: an immediate acknowledgement tells the guest
+            // the number that is expected.
             self.incoming.ack = AckDue::Now;
             return Ok(());
         };
@@ -229,14 +239,14 @@ impl<S> Flow<S> {
         let is_urgent = incoming.has_ended || taken < data.len() || unacknowledged >= limit;
         incoming.ack = if is_urgent || incoming.ack == AckDue::Now { AckDue::Now } else { AckDue::Delayed };
         if incoming.has_ended {
-            // If this process ends soon, bytes that were left in the socket would reset the peer.
+            // If this process ends soon, bytes that are left in the socket would reset the peer.
             self.discard(host);
         }
         self.flush(host)
     }
 
-    /// Position in the frame of the data that is next in order and within the window. `None` if there is
-    /// none.
+    /// Position in the frame of the data that is next in order and within the window. Returns `None` if there
+    /// is no such data.
     fn part_in_window(&self, segment: &Segment) -> Option<Range<usize>> {
         let incoming = &self.incoming;
         if incoming.has_ended || incoming.nxt.is_before(segment.seq) {
@@ -246,7 +256,7 @@ impl<S> Flow<S> {
         let old = incoming.nxt.since(segment.seq) as usize;
         let room = incoming.edge.since(incoming.nxt) as usize;
         let has_fin = segment.flags.contains(Flags::FIN);
-        // A FIN that was received already has nothing new.
+        // A FIN that was received before brings nothing new.
         if old > end - start || (old == end - start && !has_fin) || (room == 0 && old < end - start) {
             return None;
         }
@@ -254,7 +264,7 @@ impl<S> Flow<S> {
     }
 
     /// Passes data to the socket, and keeps up to `room` bytes of the rest. Returns the number of bytes that
-    /// are taken.
+    /// were passed or kept.
     fn deliver<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -263,6 +273,7 @@ impl<S> Flow<S> {
         room: usize,
     ) -> Result<usize, ErrorKind> {
         let mut sent = 0;
+        // Data must not overtake kept bytes.
         if self.incoming.pending.is_empty() && self.incoming.is_writable && !data.is_empty() {
             sent = match host.send(&self.stream, frame, data.clone()) {
                 Ok(sent) => sent.min(data.len()),
@@ -300,6 +311,7 @@ impl<S> Flow<S> {
         }
         if incoming.pending.is_empty() {
             incoming.pending.shrink_to(0);
+            // The stream is ended only after its last byte.
             if incoming.has_ended && !incoming.is_shut_down {
                 incoming.is_shut_down = true;
                 host.shutdown(&self.stream);

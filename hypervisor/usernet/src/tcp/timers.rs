@@ -1,4 +1,8 @@
-//! Timers of TCP flows: three for all of them. An idle network has none.
+//! Timers of TCP flows.
+//!
+//! All flows share three timers: for delayed acknowledgements, for retransmissions and window probes, and for
+//! SYNs after the guest has started. The retransmission timer does not expire for a single flow: it makes a
+//! search through all flows that have one. An idle network has no timer at all.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,26 +14,26 @@ use crate::Guest;
 use crate::config::Config;
 use crate::host::{Host, Token};
 
-/// Time in nanoseconds by which an acknowledgement is delayed, so that it leaves with an answer.
+/// Delay of an acknowledgement in nanoseconds, so that it can leave together with data.
 const ACK_DELAY: u64 = 5_000_000;
 
 /// Time in nanoseconds between two searches for flows whose timers have expired.
 const SCAN_INTERVAL: u64 = 500_000_000;
 
-/// Time in nanoseconds after a sign of the guest's that SYNs are repeated once more, and the longest one
-/// between two such repetitions, of which each waits twice as long as the one before: a guest that has
-/// received an acknowledgement of DHCP sets its address a moment later.
+/// Time in nanoseconds after which unanswered SYNs are sent again when the guest shows a sign of its start,
+/// and the maximum time between two such repetitions. The time doubles with each: a guest that has received
+/// an acknowledgement of DHCP sets its address a moment later.
 const SYN_DELAY: u64 = 1_000_000;
 const MAX_SYN_DELAY: u64 = 64 * SYN_DELAY;
 
 /// The timers.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Flows whose acknowledgements are delayed, and when they are sent.
+    /// Flows with delayed acknowledgements, and the time at which these are sent.
     pub(super) delayed: VecDeque<Token>,
     acks_at: Option<u64>,
     scan_at: Option<u64>,
-    /// When SYNs are repeated after a sign of the guest's, and how long after the last time.
+    /// Time at which SYNs are sent again after a sign of the guest, and the delay before it.
     syns: Option<(u64, u64)>,
 }
 
@@ -39,18 +43,18 @@ impl Timers {
         self.delayed.len()
     }
 
-    /// Sends the acknowledgement of a flow a little later.
+    /// Delays the acknowledgement of a flow.
     pub(super) fn delay_ack(&mut self, token: Token, now: u64) {
         self.delayed.push_back(token);
         self.acks_at.get_or_insert(now + ACK_DELAY);
     }
 
-    /// Has unanswered SYNs repeated a moment later.
+    /// Starts to repeat unanswered SYNs, first after a short delay.
     pub(super) const fn repeat_syns_later(&mut self, now: u64) {
         self.syns = Some((now + SYN_DELAY, SYN_DELAY));
     }
 
-    /// Has the flows searched, if a flow has a timer.
+    /// Starts the search for expired timers, if `timer` is set.
     pub(super) fn watch(&mut self, timer: Option<u64>, now: u64) {
         if timer.is_some() {
             self.scan_at.get_or_insert(now + SCAN_INTERVAL);
@@ -101,7 +105,8 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Handles the timer of a flow, if it has expired. Returns true if the guest does not answer any more.
+    /// Handles the timer of a flow, if it has expired. Returns true if the guest does not answer any more, so
+    /// that the flow must end.
     fn expire<H: Host<Stream = S>>(&mut self, host: &mut H, token: Token, now: u64) -> bool {
         let Some(flow) = self.flows.get_mut(token) else { return false };
         if flow.outgoing.retransmit_at.is_none_or(|at| at > now) {

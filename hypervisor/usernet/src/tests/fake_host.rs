@@ -1,4 +1,7 @@
 //! A host whose sockets are buffers.
+//!
+//! A test reads and writes the buffers as the peer would, and sets errors, room and the number of
+//! descriptors. Nothing happens by itself, so a test controls each step.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,7 @@
 //! A network, its host, and the guest's end of the link.
+//!
+//! [`Lab`] builds frames of the guest from short descriptions ([`Sent`]), and decodes frames for the guest
+//! ([`Received`]). It checks that each of them is valid.
 
 use std::net::{IpAddr, SocketAddr};
 

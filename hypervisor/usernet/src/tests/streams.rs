@@ -20,7 +20,7 @@ struct Guest {
     received: Vec<u8>,
 }
 
-/// What happens next.
+/// Step of a test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The guest's program writes so many bytes.

@@ -18,7 +18,7 @@ use crate::page_table::tests::translate;
 use crate::{FreeMemory, PhysicalMemory, Randomness};
 
 const START: u64 = 0x10_0000;
-/// An address behind the image and its page tables.
+/// An address after the image and its page tables.
 const FREE: u64 = START + 0x8_0000;
 const RANDOM: Randomness = Randomness { image: 0x1234_5678_9abc_def0, direct_map: 77, free_addresses: 99 };
 

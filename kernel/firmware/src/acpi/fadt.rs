@@ -18,7 +18,7 @@ const SMI_COMMAND: u32 = 48;
 /// Offset of `ACPI_ENABLE`, a byte.
 const ACPI_ENABLE: u32 = 52;
 
-/// Offset of `PM1a_EVT_BLK`, the port of the PM1a event registers: status, and behind it enable.
+/// Offset of `PM1a_EVT_BLK`, the port of the PM1a event registers: status, followed by enable.
 const PM1A_EVENT: u32 = 56;
 
 /// Offset of `PM1_EVT_LEN`, the size of both event registers in bytes.

@@ -7,7 +7,7 @@ use crate::reader::FirmwareTable;
 /// Signature of the table.
 pub(super) const SIGNATURE: [u8; 4] = *b"HPET";
 
-/// Offset of `BASE_ADDRESS`, a generic address, behind the event timer block ID.
+/// Offset of `BASE_ADDRESS`, a generic address, after the event timer block ID.
 const BASE_ADDRESS: u32 = HEADER_SIZE + 4;
 
 /// Physical address of the timer's registers.

@@ -71,7 +71,7 @@ pub(super) const HEADER_SIZE: u32 = 36;
 pub(super) struct Root<'memory> {
     memory: &'memory dyn PhysicalMemory,
     table: FirmwareTable<'memory>,
-    /// Whether it is an XSDT, with addresses of 64 bits.
+    /// True if it is an XSDT, with addresses of 64 bits.
     is_xsdt: bool,
 }
 

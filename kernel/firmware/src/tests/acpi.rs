@@ -1,4 +1,7 @@
 //! ACPI tables.
+//!
+//! Most tests make valid tables, change one byte or one structure, and check which platform information is
+//! left: a table with an error is ignored.
 
 use std::vec;
 use std::vec::Vec;

@@ -1,4 +1,4 @@
-//! Memory with firmware tables as of QEMU.
+//! Memory with firmware tables like QEMU's.
 
 use std::cell::Cell;
 use std::vec;

@@ -1,4 +1,4 @@
-//! What procfs takes from the kernel.
+//! The facts that procfs asks the kernel for.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Debug};
@@ -12,51 +12,51 @@ use crate::MountInfo;
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Address behind the last one.
+    /// Address after the last one.
     pub end: u64,
     /// Access as in `/proc/self/maps`: `r`, `w`, `x` and `p`, or `-` in place of the first three.
     pub access: &'static str,
-    /// What is mapped.
+    /// Contents of the mapping.
     pub kind: MappingKind,
 }
 
-/// What is mapped in a part of the address space.
+/// Contents of a part of the address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
     /// The image: program and kernel.
     Image,
-    /// All memory, of which the heap takes what it needs.
+    /// All memory. The heap takes its blocks from it.
     Heap,
     /// The stack of the thread that asks.
     Stack,
 }
 
-/// What a descriptor refers to.
+/// The file or object that a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorTarget {
-    /// What has a path.
+    /// A file that has a path, which is this.
     Path(Vec<u8>),
-    /// What has none, or several: its type, and a number that is unique among those of the type.
+    /// An object without a path, or with several: its type, and a number that is unique for the type.
     Numbered(&'static str, u64),
 }
 
-/// What the kernel knows. Its methods may wait: procfs calls them without a lock.
+/// Source of the facts. The methods may wait: procfs calls them without a lock.
 pub trait Facts: Debug + Send + Sync {
     /// Number of CPUs.
     fn cpus(&self) -> u32;
 
-    /// Time for which a CPU was idle since the start of the machine in nanoseconds; of one that was never
-    /// started, all time.
+    /// Time in nanoseconds for which a CPU was idle since the start of the machine. For a CPU that was never
+    /// started, this is the whole time.
     fn idle_ns(&self, cpu: u32) -> u64;
 
     /// Number of threads.
     fn threads(&self) -> usize;
 
-    /// Memory of the machine, and how much of it is free, in bytes.
+    /// Memory of the machine and its free part, in bytes.
     fn memory(&self) -> (u64, u64);
 
-    /// The free memory, the free blocks of the heap between those that are in use, and what the network keeps
-    /// but gives up for others, in bytes.
+    /// Bytes of memory that could be allocated: the free memory, the free blocks between used ones in the
+    /// heap, and the memory that the network keeps in reserve and gives up when others need it.
     fn available_memory(&self) -> u64;
 
     /// Time since the start of the machine in nanoseconds.
@@ -89,13 +89,13 @@ pub trait Facts: Debug + Send + Sync {
     /// `ENOENT` if it was removed; `ENOMEM`, `EIO`.
     fn current_directory(&self) -> Result<Vec<u8>, Errno>;
 
-    /// The first open descriptor from a number on.
+    /// The first open descriptor with at least this number.
     fn next_descriptor(&self, from: usize) -> Option<usize>;
 
-    /// Whether a descriptor is open.
+    /// Returns true if a descriptor is open.
     fn is_open(&self, number: usize) -> bool;
 
-    /// What a descriptor refers to.
+    /// The file or object that a descriptor refers to.
     ///
     /// # Errors
     ///

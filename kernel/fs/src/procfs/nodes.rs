@@ -52,7 +52,7 @@ const fn link(name: &'static str, parent: usize, write: Write) -> Node {
     Node { name, parent, content: Content::Link(write) }
 }
 
-/// All files but the links of descriptors; the first one is the root.
+/// All files except the links of descriptors; the first one is the root.
 pub(super) static NODES: [Node; 25] = [
     directory("", 0),
     // The only process.
@@ -85,7 +85,7 @@ pub(super) static NODES: [Node; 25] = [
 /// Inode number of the link of descriptor 0.
 const FIRST_DESCRIPTOR: u64 = 1 << 32;
 
-/// What an inode number stands for.
+/// The file of an inode number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Inode {
     /// A file, by its index in [`NODES`].
@@ -95,7 +95,7 @@ pub(super) enum Inode {
 }
 
 impl Inode {
-    /// What an inode number stands for.
+    /// Returns the file of an inode number.
     ///
     /// # Errors
     ///
@@ -147,12 +147,12 @@ impl Inode {
 pub(super) fn descriptor(name: &[u8]) -> Option<usize> {
     let digits = core::str::from_utf8(name).ok()?;
     let is_canonical = digits == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
-    // No more bits: an inode number has room for these.
+    // Not more than 32 bits, as many as an inode number has room for.
     let number: u32 = digits.parse().ok().filter(|_| is_canonical)?;
     Some(to_usize(number.into()))
 }
 
-/// Calls `entries` with the files of a directory, from a position on.
+/// Calls `entries` with the files of a directory, beginning at a position.
 pub(super) fn list(
     directory: usize,
     position: u64,
@@ -169,7 +169,7 @@ pub(super) fn list(
     }
 }
 
-/// Calls `entries` with the links of open descriptors, from a position on.
+/// Calls `entries` with the links of open descriptors, beginning at a position.
 pub(super) fn list_descriptors(
     position: u64,
     next_open: impl Fn(usize) -> Option<usize>,
@@ -186,7 +186,7 @@ pub(super) fn list_descriptors(
     }
 }
 
-/// A number in decimal, at the end of `digits`.
+/// Writes a number in decimal to the end of `digits`, and returns these digits.
 fn decimal(number: usize, digits: &mut [u8; 20]) -> &[u8] {
     let (mut rest, mut start) = (number, digits.len());
     for digit in digits.iter_mut().rev() {

@@ -1,4 +1,9 @@
-//! The texts of the files, in the formats of Linux (`proc(5)`). What is not measured is 0.
+//! The texts of the files, in the formats of Linux (`proc(5)`).
+//!
+//! A file is formatted once, when it is opened: each file has a function that writes its text from the
+//! [`Facts`]. Fields of Linux's formats that this kernel does not measure are 0, so that parsers made for
+//! Linux find every field at its place. If a fact cannot be had, opening the file fails with the error of the
+//! fact.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -11,17 +16,17 @@ use crate::Time;
 /// Bytes of a kibibyte.
 const KIB: u64 = 1024;
 
-/// Bytes of a page, in which `statm` counts.
+/// Bytes of a page, the unit of `statm`.
 const PAGE: u64 = 4096;
 
-/// Nanoseconds of a hundredth of a second, in which `stat` and `uptime` count.
+/// Nanoseconds of a hundredth of a second, the unit of `stat` and `uptime`.
 const TICK_NS: u64 = 10_000_000;
 
-/// A text that is being written. Writing fails without memory, and where a fact is not known.
+/// A text that is being written. Writing fails if there is no memory, or if a fact is not known.
 #[derive(Debug, Default)]
 pub(super) struct Text {
     bytes: Vec<u8>,
-    /// Why a fact is not known.
+    /// Error of the fact that is not known.
     error: Option<Errno>,
 }
 
@@ -30,7 +35,7 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or why a fact is not known.
+    /// `ENOMEM`, or the error of a fact that is not known.
     pub(super) fn written(write: impl FnOnce(&mut Self) -> fmt::Result) -> Result<Vec<u8>, Errno> {
         let mut text = Self::default();
         match write(&mut text) {
@@ -39,7 +44,7 @@ impl Text {
         }
     }
 
-    /// A fact; keeps why it is not known.
+    /// Returns a fact; records the error if it is not known.
     fn known<V>(&mut self, fact: Result<V, Errno>) -> Result<V, fmt::Error> {
         fact.map_err(|error| {
             self.error = Some(error);
@@ -64,7 +69,7 @@ impl fmt::Write for Text {
     }
 }
 
-/// What Linux writes for what has no path.
+/// The target that Linux's links have for an object without a path: `type:[number]`.
 ///
 /// # Errors
 ///
@@ -82,7 +87,7 @@ fn add_all(text: &mut Text, texts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> fmt::R
     result
 }
 
-/// Adds the last name of the program's path.
+/// Adds the last component of the program's path.
 fn add_name(facts: &dyn Facts, text: &mut Text) -> fmt::Result {
     let mut result = None;
     facts.arguments(&mut |argument| {
@@ -103,8 +108,8 @@ fn idle_ns(facts: &dyn Facts) -> u64 {
     (0..facts.cpus()).map(|cpu| facts.idle_ns(cpu)).sum()
 }
 
-/// Time for which CPUs ran threads, the sum of all, in nanoseconds. It counts as the program's: the kernel is
-/// a part of that.
+/// Time for which CPUs ran threads, the sum of all, in nanoseconds. All of it counts as user time of the
+/// program, since the kernel is linked into the program.
 fn busy_ns(facts: &dyn Facts) -> u64 {
     (u64::from(facts.cpus()) * facts.uptime_ns()).saturating_sub(idle_ns(facts))
 }
@@ -185,13 +190,13 @@ pub(super) fn environ(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Resul
     add_all(text, |add| facts.environment(add))
 }
 
-/// The path that the program would have, if it were a file: its name in the root.
+/// The path of the program as if it were a file: its name in the root directory.
 pub(super) fn exe(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     text.add("/")?;
     add_name(facts, text)
 }
 
-/// Adds a path as `/proc/mounts` has it: what separates fields is in octal.
+/// Adds a path in the format of `/proc/mounts`: characters that separate fields are written in octal.
 fn add_escaped(text: &mut Text, path: &[u8]) -> fmt::Result {
     path.iter().try_for_each(|byte| match byte {
         b' ' | b'\t' | b'\n' | b'\\' => write!(text, "\\{byte:03o}"),
@@ -208,7 +213,7 @@ pub(super) fn mounts(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result
     })
 }
 
-/// The parts of the address space. No part is that of a file, so offset, device and inode are 0.
+/// The parts of the address space. None of them maps a file, so offset, device and inode are 0.
 pub(super) fn maps(facts: &dyn Facts, time: Time, text: &mut Text) -> fmt::Result {
     let mappings = text.known(facts.mappings())?;
     mappings.iter().try_for_each(|mapping| add_mapping(facts, time, text, mapping))

@@ -46,7 +46,7 @@ impl Object for TextFile {
         Poll::Ready(Ok(()))
     }
 
-    /// The end is not known, as of Linux's files in `/proc`.
+    /// The length is not known, as in Linux's `/proc`: a position from the end is invalid.
     fn seek(&self, offset: i64, whence: i32) -> Result<u64, Errno> {
         let base = match whence {
             SEEK_SET => 0,

@@ -1,4 +1,10 @@
 //! Contents and attributes of the inodes of a ramfs.
+//!
+//! A transfer is split at page boundaries, and each page is copied under the lock of the inode. The clock is
+//! read before the lock is taken, since reading it may take long. Only the first read after a change records
+//! a time (as Linux's `relatime`), and writes within one tick share one, so most short transfers leave the
+//! times of the inode alone. A write of several pages keeps the file's `AsyncMutex` between its pages: so it
+//! is atomic with respect to other writes, and readers still get in between.
 
 use core::mem::{self, MaybeUninit};
 use core::ops::Range;
@@ -18,10 +24,10 @@ use crate::{Attr, Ino, PAGE_SIZE, PageWindow, SetAttr, System};
 /// Maximum size of a file in bytes.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
-/// What a hole reads as.
+/// Contents of a hole.
 const ZEROS: [u8; PAGE_SIZE] = [0; PAGE_SIZE];
 
-/// Bytes from an offset to the end of its page.
+/// Number of bytes from an offset to the end of its page.
 #[inline]
 const fn rest_of_page(offset: u64) -> usize {
     PAGE_SIZE - (offset % PAGE_BYTES) as usize
@@ -34,8 +40,8 @@ fn limited(size: usize, limit: u64) -> usize {
 }
 
 impl<S: System> File<S> {
-    /// The bytes from an offset on that lie together in memory, at most `size` and at most up to the end of
-    /// the page; none only at the end of the file.
+    /// The bytes from an offset on that are contiguous in memory, at most `size`, and not beyond the end of
+    /// the page. Empty only at the end of the file.
     #[inline]
     fn bytes(&self, offset: u64, size: usize) -> &[u8] {
         let size = limited(size.min(rest_of_page(offset)), self.size.saturating_sub(offset));
@@ -47,8 +53,8 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Reads a hole, or the contents below it, as far as they lie together; `None` if the buffer is not
-    /// filled by that.
+    /// Reads a hole, or the contents below it, as far as the bytes are contiguous. `None` if they do not fill
+    /// the buffer.
     #[cold]
     fn read_hole(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
         let bytes = self.bytes(offset, buffer.len());
@@ -60,7 +66,7 @@ impl<S: System> File<S> {
     }
 }
 
-/// Where bytes are in the page of an offset.
+/// Range of bytes within the page of an offset.
 #[inline]
 const fn range(offset: u64, size: usize) -> Range<usize> {
     let start = to_usize(offset % PAGE_BYTES);
@@ -81,7 +87,7 @@ impl<S: System> RamFs<S> {
             }
         }
         if is_first_read {
-            // The clock is not asked under a lock: that may take long.
+            // The clock is not read under a lock: that may take long.
             let now = S::now();
             self.with(ino, |inode| {
                 inode.times.read(now);
@@ -91,8 +97,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Reads up to the end of the page or file, or of what a hole shows; returns the number of bytes, and
-    /// whether it is the first read since a change.
+    /// Reads up to the end of the page, file or hole. Returns the number of bytes, and true if this is the
+    /// first read since a change.
     #[inline]
     fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
         self.with(ino, |inode| {
@@ -102,7 +108,7 @@ impl<S: System> RamFs<S> {
         })
     }
 
-    /// Reads within a page, in an inode whose times do not change by that; returns the number of bytes.
+    /// Reads within a page if that leaves the times of the inode alone; returns the number of bytes.
     pub(super) fn read_short(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
@@ -119,8 +125,8 @@ impl<S: System> RamFs<S> {
         Some(size)
     }
 
-    /// Writes within a page that exists, in an inode whose times do not change by that; returns the offset
-    /// behind it.
+    /// Writes within a page that exists, if that leaves the times of the inode alone; returns the offset
+    /// after the bytes.
     pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
@@ -152,7 +158,7 @@ impl<S: System> RamFs<S> {
         window.show(Lent {
             start,
             page,
-            // Only what leaves the times of the inode as they are.
+            // Through the window, only accesses that leave the times of the inode as they are.
             readable: if access.reads && !times.is_unread { size } else { 0 },
             writable: if access.writes && !file.writers.is_locked() { size } else { 0 },
             tick: times.written_at,
@@ -160,7 +166,7 @@ impl<S: System> RamFs<S> {
         file.window = Some(window);
     }
 
-    /// Writes bytes, fewer than requested if the space ends.
+    /// Writes bytes. Writes fewer than requested if there is no more space.
     pub(super) fn write_pages(
         &self,
         context: &Context<'_>,
@@ -184,7 +190,7 @@ impl<S: System> RamFs<S> {
             if count.is_ok_and(|count| count > 0) {
                 times.written(tick, now);
             }
-            // Other writers wait while the pages behind the first one are written.
+            // Other writers wait until the pages after the first one are written.
             let has_more = count.is_ok_and(|count| count < bytes.len());
             let unlocked = if has_more { Unlocked::default() } else { file.writers.unlock() };
             Ok(Poll::Ready((count, bytes, unlocked)))
@@ -199,8 +205,8 @@ impl<S: System> RamFs<S> {
         Poll::Ready(Ok(Written { count, end: Some(start + count as u64) }))
     }
 
-    /// Writes the pages behind the first one while other writers wait; returns the number of bytes with the
-    /// first.
+    /// Writes the pages after the first one, while other writers wait. Returns the number of bytes, those of
+    /// the first page included.
     fn write_rest(&self, ino: Ino, start: u64, first: usize, bytes: &[u8]) -> usize {
         let mut count = first;
         while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -231,7 +237,7 @@ impl<S: System> RamFs<S> {
         }
         let (index, start) = (offset / PAGE_BYTES, to_usize(offset % PAGE_BYTES));
         let (below, bytes) = (file.below(index * PAGE_BYTES), bytes.get(..count).unwrap_or_default());
-        // A new page need not be filled with what is written over.
+        // A new page that is overwritten completely need not be filled first.
         let replaces_all = start == 0 && count >= below.len().min(PAGE_SIZE);
         let mut is_written = false;
         let missing = file.pages.missing(index);
@@ -246,7 +252,7 @@ impl<S: System> RamFs<S> {
         let page = match inserted {
             Ok(page) => page,
             Err(error) => {
-                // Branches that are allocated stay, for the next write.
+                // Branches that are already allocated stay in the tree, for the next write.
                 self.usage.release(file.pages.missing(index).size());
                 return Err(error);
             }
@@ -284,7 +290,7 @@ impl<S: System> RamFs<S> {
         Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
     }
 
-    /// Frees the pages from number `first` on, while other writers wait.
+    /// Frees all pages from number `first` on, while other writers wait.
     fn free_pages(&self, ino: Ino, first: u64) {
         let mut freed = Count::default();
         loop {
@@ -302,7 +308,7 @@ impl<S: System> RamFs<S> {
     }
 }
 
-/// What [`resize`] leaves to be done without the lock of the inode.
+/// Work that [`resize`] leaves to be done without the lock of the inode.
 #[derive(Debug, Default)]
 struct Resized {
     /// Number of the first page that is to be freed, while other writers wait.
@@ -330,7 +336,7 @@ fn resize<S: System>(file: &mut File<S>, size: u64, context: &Context<'_>) -> Re
         && let Ok(page) = file.pages.get_or_insert(size / PAGE_BYTES, || Err(Errno::EIO))
         && let Some(end) = page.as_mut().get_mut(kept..)
     {
-        // A longer file would show the bytes again.
+        // Otherwise a file that grows again would show the old bytes.
         end.fill(0);
     }
     let first_removed = Some(size.div_ceil(PAGE_BYTES));

@@ -1,11 +1,11 @@
 //! The entries of a directory of a ramfs.
 //!
-//! They are in a tree by the hash of their names: so each call takes a time that does not depend on the
-//! number of entries, which matters because an inode's lock masks interrupts. A node of the tree is a list of
-//! few entries, or a branch by the next four bits of the hash.
+//! The entries are in a tree by the hash of their names. So the time of a call does not depend on the number
+//! of entries. This matters because an inode's lock masks interrupts. A node of the tree is a list of a few
+//! entries, or a branch that is indexed by the next four bits of the hash.
 //!
-//! Readers get the entries in the order of the hashes, so they can go on from any position whatever is added
-//! and removed meanwhile.
+//! Readers get the entries in the order of the hashes. So they can continue from any position, whatever is
+//! added and removed meanwhile.
 
 mod entry_name;
 
@@ -21,7 +21,7 @@ use crate::{FileType, Ino};
 
 pub(super) use entry_name::{EntryName, MAX_SHORT};
 
-/// Bits of a key that a branch decodes.
+/// Number of bits of a key that a branch decodes.
 const BITS: u32 = 4;
 
 /// Children of a branch.
@@ -30,10 +30,10 @@ const FANOUT: usize = 1 << BITS;
 /// Maximum length of a list that can be split.
 const MAX_LIST: usize = 12;
 
-/// Bits of keys: positions of readers, behind a key, are numbers of type `i64`.
+/// Number of bits of a key: the position after a key is a number of type `i64` in the interface to programs.
 const KEY_BITS: u32 = 62;
 
-/// Low bits of a key, which tell names of the same hash apart.
+/// Low bits of a key, which distinguish names of the same hash.
 const SEQUENCE: u64 = 0x7f;
 
 /// The least significant bit by which a branch decides.
@@ -42,7 +42,7 @@ const LAST_SHIFT: u32 = 10;
 /// An entry.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
-    /// Hash of the name, and a number that tells it from others of the same hash.
+    /// Hash of the name, and a number that distinguishes the entry from others of the same hash.
     key: u64,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
@@ -50,7 +50,7 @@ pub(super) struct DirectoryEntry {
 }
 
 impl DirectoryEntry {
-    /// Position of a reader behind the entry.
+    /// Position of a reader after this entry.
     pub(super) const fn next(&self) -> u64 {
         self.key + 1
     }
@@ -61,18 +61,18 @@ impl DirectoryEntry {
     }
 }
 
-/// What an entry that was removed had.
+/// The inode and type that a removed entry had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Removed {
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
 }
 
-/// A place for a new entry, in which there is room.
+/// A place for a new entry, for which memory is already reserved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vacancy(u64);
 
-/// What a directory has for a name.
+/// Result of looking for a name to be added.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// An entry with this inode.
@@ -84,16 +84,17 @@ pub(super) enum Place {
 /// A directory.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// The directory that has an entry for this one; of the root, itself.
+    /// The parent directory; the root's is the root itself.
     pub(super) parent: Ino,
-    /// Whether the directory refers to the one above: when it has been removed, `..` still leads there.
+    /// True if the directory has a reference to its parent: `..` leads there even after the directory was
+    /// removed.
     pub(super) keeps_parent: bool,
     root: Node,
     len: u64,
     hasher: DefaultHashBuilder,
 }
 
-/// A node of the tree. Below each branch, there is an entry.
+/// A node of the tree. Below each branch, there is at least one entry.
 #[derive(Debug)]
 enum Node {
     List(Vec<DirectoryEntry>),
@@ -114,7 +115,7 @@ impl Directory {
         Self { parent, keeps_parent: false, root: Node::empty(), len: 0, hasher }
     }
 
-    /// Whether there is no entry.
+    /// Returns true if there is no entry.
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -143,7 +144,7 @@ impl Directory {
         position(entries, hash, name).map(|position| &entries[position]).ok_or(Errno::ENOENT)
     }
 
-    /// The inode of the entry with a name, or room for one.
+    /// Finds the inode of the entry with a name, or makes room for such an entry.
     ///
     /// # Errors
     ///
@@ -161,11 +162,11 @@ impl Directory {
         Ok(Place::Vacant(Vacancy(key)))
     }
 
-    /// Makes room for an entry with a name that does not exist, so that [`Self::insert`] needs no memory.
+    /// Makes room for an entry with a new name, so that [`Self::insert`] needs no memory.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if it exists, `ENOMEM`; `ENOSPC` if there are 128 names of the same hash.
+    /// `EEXIST` if the name exists, `ENOMEM`; `ENOSPC` if there are 128 names of the same hash.
     pub(super) fn prepare(&mut self, name: &[u8]) -> Result<Vacancy, Errno> {
         match self.find_or_prepare(name)? {
             Place::Taken(_) => Err(Errno::EEXIST),
@@ -173,8 +174,8 @@ impl Directory {
         }
     }
 
-    /// Adds an entry in a place that was [prepared](Self::prepare) for its name, since when nothing was added
-    /// or removed.
+    /// Adds an entry in a place that was [prepared](Self::prepare) for its name. Nothing was added or removed
+    /// since then.
     ///
     /// # Errors
     ///
@@ -203,7 +204,7 @@ impl Directory {
     fn remove_if(&mut self, name: &[u8], is_removable: fn(FileType) -> bool) -> Result<Removed, Errno> {
         let key = (self.hash(name), name);
         let removed = match &mut self.root {
-            // Of most directories: without a call.
+            // Most directories are a single list: no function call for them.
             Node::List(entries) => remove_from(entries, key, is_removable)?,
             root @ Node::Branch(_) => root.remove(key, is_removable, Node::TOP)?,
         };
@@ -211,7 +212,7 @@ impl Directory {
         Ok(removed)
     }
 
-    /// [`Self::remove`] for what is no directory.
+    /// Removes an entry as [`Self::remove`], if it is not a directory.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl Directory {
         self.remove_if(name, |file_type| file_type != FileType::Directory)
     }
 
-    /// Replaces the inode of an entry; returns the one before.
+    /// Replaces the inode of an entry; returns the previous one.
     ///
     /// # Errors
     ///
@@ -240,7 +241,7 @@ impl Directory {
         Ok(before)
     }
 
-    /// The first entry at a position of a reader or behind it.
+    /// The first entry at a reader's position or after it.
     pub(super) fn entry_from(&self, position: u64) -> Option<&DirectoryEntry> {
         if position >> KEY_BITS != 0 {
             return None;
@@ -295,7 +296,7 @@ impl Node {
         }
     }
 
-    /// Makes room for an entry in the list of a key. A list that is long is split.
+    /// Makes room for an entry in the list of a key. Splits a list that is too long.
     #[inline]
     fn reserve(&mut self, key: u64) -> Result<(), Errno> {
         match self {
@@ -304,7 +305,7 @@ impl Node {
         }
     }
 
-    /// [`Self::reserve`] where there may be no room yet.
+    /// Makes room as [`Self::reserve`], if the list is full or is below a branch.
     #[inline(never)]
     fn reserve_long(&mut self, key: u64) -> Result<(), Errno> {
         let (mut node, mut shift) = (self, Self::TOP);
@@ -318,7 +319,8 @@ impl Node {
         }
     }
 
-    /// Makes room for an entry in this node, if it is a list, or splits it; returns whether it has made room.
+    /// Makes room for an entry in this node if it is a list, or splits the list. Returns true if there is
+    /// room.
     fn reserve_here(&mut self, shift: u32) -> Result<bool, Errno> {
         let Self::List(entries) = self else { return Ok(false) };
         let is_short = entries.len() < MAX_LIST || shift < LAST_SHIFT;
@@ -330,11 +332,11 @@ impl Node {
         Ok(is_short)
     }
 
-    /// Removes an entry, if its type is removable.
+    /// Removes an entry if `is_removable` accepts its type.
     ///
     /// # Errors
     ///
-    /// `ENOENT`; `EISDIR` if its type is not removable.
+    /// `ENOENT`; `EISDIR` if its type is not accepted.
     fn remove(
         &mut self,
         (hash, name): (u64, &[u8]),
@@ -357,7 +359,7 @@ impl Node {
         }
     }
 
-    /// The entry with the lowest key from a key on.
+    /// The entry with the lowest key that is not below `key`.
     fn entry_from(&self, key: u64, shift: u32) -> Option<&DirectoryEntry> {
         match self {
             Self::List(entries) => {
@@ -409,7 +411,7 @@ fn remove_from(
     Ok(removed)
 }
 
-/// A branch with the entries of a list, which is empty afterwards.
+/// Makes a branch of the entries of a list. The list is empty afterwards.
 ///
 /// # Errors
 ///

@@ -1,4 +1,9 @@
-//! An inode of a ramfs.
+//! An inode of a ramfs: attributes, times, and a body that depends on the type.
+//!
+//! The times need more than a clock. Two CPUs may take the time in one order and lock the inode in the other,
+//! so a change never moves the times back by a little ([`Times`]). A time that a write has set is kept for
+//! further writes within the same tick, and the time of the last read changes only with the first read after
+//! a change. The fast paths depend on this: they are taken if no time would change.
 
 use alloc::boxed::Box;
 
@@ -11,7 +16,7 @@ use crate::async_mutex::AsyncMutex;
 use crate::system::BLOCK_SIZE;
 use crate::{Attr, FileType, Ino, PageWindow, SetTime, System, Time};
 
-/// What an entry of a directory adds to the size of the directory.
+/// Size that an entry adds to its directory (`st_size`).
 const ENTRY_SIZE: u64 = 20;
 
 /// An inode.
@@ -19,13 +24,13 @@ const ENTRY_SIZE: u64 = 20;
 pub(super) struct Inode<S: System> {
     pub(super) permissions: u32,
     pub(super) nlink: u32,
-    /// References of the file system's user.
+    /// Number of references that the caller of the file system has.
     pub(super) references: u64,
     pub(super) times: Times,
     pub(super) body: Body<S>,
 }
 
-/// A tick that does not come: those are smaller numbers.
+/// A tick that never occurs: real ones are smaller.
 const NEVER: u64 = u64::MAX;
 
 /// Times of an inode.
@@ -35,15 +40,15 @@ pub(super) struct Times {
     mtime: Time,
     ctime: Time,
     btime: Time,
-    /// Whether the next read changes the time of the last read: only the first since the last change does, as
-    /// with Linux's `relatime`.
+    /// True if the next read changes the time of the last read. Only the first read since the last change
+    /// does, as with Linux's `relatime`.
     pub(super) is_unread: bool,
-    /// The [tick](crate::System::tick) of the last write, if a write at the same one leaves the times as they
-    /// are; else [`NEVER`].
+    /// The [tick](crate::System::tick) of the last write, if another write at the same tick would leave the
+    /// times as they are. Otherwise [`NEVER`].
     pub(super) written_at: u64,
 }
 
-/// What an inode is.
+/// Contents of an inode, by its type.
 #[derive(Debug)]
 pub(super) enum Body<S: System> {
     File(File<S>),
@@ -60,7 +65,7 @@ impl<S: System> Body<S> {
         }
     }
 
-    /// What the body counts towards the limit of the file system, in bytes.
+    /// Number of bytes that the body counts towards the limit of the file system.
     pub(super) const fn charged(&self) -> u64 {
         match self {
             Self::File(file) => file.pages.count().size(),
@@ -75,12 +80,13 @@ impl<S: System> Body<S> {
 pub(super) struct File<S: System> {
     pub(super) size: u64,
     pub(super) pages: SparsePages<S::Page>,
-    /// Contents below the pages, which a hole shows: memory that is never changed. They end within the size.
+    /// Contents below the pages, visible through holes. This memory never changes. Its end is within the
+    /// file's size.
     pub(super) base: &'static [u8],
-    /// Writers that change more than one page, one at a time. The lock of the inode is not held all the
-    /// while.
+    /// Serialises writers that change more than one page, since the lock of the inode is not held all the
+    /// time.
     pub(super) writers: AsyncMutex,
-    /// The window that a page is lent to.
+    /// The window that has a page of this file.
     pub(super) window: Option<&'static PageWindow<S>>,
 }
 
@@ -97,7 +103,7 @@ impl<S: System> Inode<S> {
         self.body.file_type()
     }
 
-    /// Whether neither a name nor a reference is left.
+    /// Returns true if neither a name nor a reference is left.
     pub(super) const fn is_unused(&self) -> bool {
         self.nlink == 0 && self.references == 0
     }
@@ -112,8 +118,8 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// What [`Metadata`](crate::Metadata) of the [attributes](Self::attr) would give, without a copy of
-    /// these.
+    /// Fills in the fields that [`Metadata`](crate::Metadata) would make of the [attributes](Self::attr),
+    /// without a copy of these.
     #[inline]
     pub(super) const fn properties(&self, ino: Ino, device: u64) -> file_properties {
         let (size, allocated) = self.sizes();
@@ -161,7 +167,7 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// Takes back the page of a regular file that is lent, before anything of the file or its times is used.
+    /// Takes back the lent page of a regular file. Comes before any use of the file or its times.
     #[inline(always)]
     pub(super) fn take_back_page(&mut self) {
         if let Body::File(file) = &mut self.body {
@@ -209,7 +215,7 @@ impl<S: System> Inode<S> {
 }
 
 impl<S: System> File<S> {
-    /// A file with these contents, which stay where they are until they are written.
+    /// Creates a file with these contents. They are not copied until they are written.
     pub(super) const fn new(base: &'static [u8]) -> Self {
         Self {
             size: base.len() as u64,
@@ -220,12 +226,12 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Allocated bytes, the contents below the pages among them.
+    /// Allocated bytes, the contents below the pages included.
     const fn allocated(&self) -> u64 {
         self.pages.count().pages * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
     }
 
-    /// Takes the page that is lent back to its place.
+    /// Returns the lent page to its place in the file.
     #[inline(always)]
     pub(super) fn take_back_page(&mut self) {
         if let Some((start, page)) = self.window.take().and_then(PageWindow::take) {
@@ -233,7 +239,7 @@ impl<S: System> File<S> {
         }
     }
 
-    /// What a hole shows from an offset on: at least a byte of the base, or nothing behind its end.
+    /// Contents of a hole from an offset on: at least one byte of the base, or nothing after its end.
     #[inline]
     pub(super) fn below(&self, offset: u64) -> &'static [u8] {
         self.base.get(to_usize(offset)..).unwrap_or_default()
@@ -241,9 +247,10 @@ impl<S: System> File<S> {
 }
 
 impl Times {
-    /// The time of a change, from one that was taken before the inode was locked: another change may have
-    /// come first, and the times do not step back behind that one. If they are ahead by more, the clock was
-    /// set back.
+    /// Returns the time to record for a change, given a time that was taken before the inode was locked.
+    /// Another change may have come first: then the recorded time is used again, so that times do not go
+    /// back. If the recorded time is ahead by more than about a second, the clock was set back, and the given
+    /// time is used.
     #[inline]
     fn time_of_change(&self, now: Time) -> Time {
         let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
@@ -267,7 +274,7 @@ impl Times {
         self.is_unread |= self.atime <= now;
     }
 
-    /// Records what an archive says of the last change.
+    /// Sets the times to that of the last change in an archive.
     pub(super) fn unpacked(&mut self, modified: Time) {
         (self.mtime, self.atime) = (modified, modified);
         self.update_is_unread();
@@ -280,7 +287,7 @@ impl Times {
         self.written_at = tick;
     }
 
-    /// Records a read. A later write has a later time.
+    /// Records a read. The next write must get a later time, so its tick is unknown.
     pub(super) fn read(&mut self, now: Time) {
         self.atime = now;
         self.written_at = NEVER;
@@ -328,10 +335,10 @@ mod tests {
         assert_eq!(inode.times.ctime, time(6, 7));
         inode.times.set(None, None, time(6, 6));
         assert_eq!(inode.times.ctime, time(6, 7));
-        // So far back, the clock was set.
+        // The difference is so large that the clock must have been set back.
         inode.times.modified(time(2, 0));
         assert_eq!(inode.times.mtime, time(2, 0));
-        // A time that a program has set is not kept.
+        // The next change replaces a time that a program has set, even one in the future.
         inode.times.set(None, Some(SetTime::To(time(100, 0))), time(3, 0));
         inode.times.modified(time(3, 1));
         assert_eq!(inode.times.mtime, time(3, 1));

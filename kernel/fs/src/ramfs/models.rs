@@ -1,9 +1,8 @@
-//! Models for [loom](https://docs.rs/loom) of calls with a path beside changes of names.
+//! Models for [loom](https://docs.rs/loom) of calls with a path, concurrent with changes of names.
 //!
 //! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test fs`.
-//! With `-- --show-output` each model prints how many executions were explored. They have the locks of a
-//! ramfs and the number of changes of the [path cache](super::path_cache); what is under a lock is not
-//! tracked.
+//! With `-- --show-output` each model prints how many executions were explored. The models track the locks of
+//! a ramfs and the change counter of the [path cache](super::path_cache). Data under a lock are not tracked.
 
 extern crate std;
 
@@ -66,21 +65,21 @@ impl Tree {
         Arc::new(Self { ramfs })
     }
 
-    /// What a path leads to, without a reference to it.
+    /// The inode that a path leads to, without a reference to it.
     fn find(&self, path: &[u8]) -> Option<FoundInode> {
         let found = self.ramfs.lookup_path(Ino::ROOT, path, 0)?;
         self.ramfs.forget(found.ino, 1);
         Some(found)
     }
 
-    /// Asserts what a path leads to, by a walk and by the cache.
+    /// Asserts that a walk and the cache both find `expected`.
     fn assert_finds(&self, path: &[u8], expected: Option<FoundInode>) {
         for _ in 0..2 {
             assert_eq!(self.find(path), expected);
         }
     }
 
-    /// Whether the root has an entry for the directory, which is looked up without the cache.
+    /// Returns true if the root has an entry for the directory. It is looked up without the cache.
     fn has_directory(&self) -> bool {
         let is_there = |root: &mut Inode<LoomSystem>| Ok(root.directory()?.find(b"a").is_ok());
         self.ramfs.with(Ino::ROOT, is_there).unwrap()
@@ -167,7 +166,7 @@ fn directory_of_another_rename_is_not_kept() {
         tree.create(b"/a/x");
         let other = {
             let tree = Arc::clone(&tree);
-            // The directory of the last name is kept by its path.
+            // This stores the path of the directory in the cache.
             thread::spawn(move || tree.ramfs.create_path(Ino::ROOT, b"/a/y", 0, 0o644).is_some())
         };
         tree.rename(b"a", b"b");
@@ -185,7 +184,7 @@ fn path_below_a_directory_that_is_gone_is_not_found() {
     explore(|| {
         let tree = Tree::new();
         let file = tree.create(b"/a/x");
-        // Kept from now on.
+        // The path is in the cache from now on.
         tree.assert_finds(b"/a/x", Some(file));
         let other = {
             let tree = Arc::clone(&tree);

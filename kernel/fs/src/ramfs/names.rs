@@ -1,4 +1,9 @@
-//! Names of the inodes of a ramfs: entries of directories.
+//! Names of the inodes of a ramfs: directory entries.
+//!
+//! Calls that change names hold the lock of all names, so two changes never interleave. This lock is a
+//! spinlock and masks interrupts, so nothing that takes long is done under it: inodes and copies of names are
+//! allocated before it is taken, and inodes that have lost their last name are freed after it is released.
+//! For this, a removed inode is returned to the caller, with a reference or with its lock held.
 
 use core::ops::ControlFlow;
 
@@ -16,7 +21,7 @@ use crate::{DirEntry, Entry, FileType, FoundInode, Ino, System, Time};
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
 
-/// A new inode, and what its entry has.
+/// A new inode, and the name and time for its entry.
 #[derive(Debug)]
 struct NewInode {
     found: FoundInode,
@@ -29,20 +34,20 @@ impl<S: System> RamFs<S> {
         if entry.name == b".." {
             return self.parent(entry.parent);
         }
-        // The directory stays locked: otherwise the inode could be freed before it is referred to.
+        // The directory stays locked: otherwise the inode could be freed before it gets the reference.
         self.with(entry.parent, |inode| self.refer(inode.directory()?.find(entry.name)?.ino))
     }
 
-    /// The parent of a directory, of the root itself.
+    /// The parent of a directory; the root's is the root itself.
     fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
-        // A parent is locked before its child; so the child is not locked any more here, but it cannot be
-        // moved.
+        // A parent is locked before its child, so the child must be unlocked first. With the names locked,
+        // the child cannot move in between.
         let _names = self.names.lock();
         let parent = self.with(ino, |inode| Ok(inode.directory()?.parent))?;
         self.refer(parent)
     }
 
-    /// Refers to an inode.
+    /// Takes a reference to an inode.
     fn refer(&self, ino: Ino) -> Result<Entry, Errno> {
         let mut slot = self.inodes.lock(ino)?;
         let generation = slot.generation;
@@ -75,7 +80,7 @@ impl<S: System> RamFs<S> {
         self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
     }
 
-    /// [`Self::add`] without the attributes.
+    /// Creates an inode with a name, but does not return its attributes.
     pub(super) fn add_inode(
         &self,
         entry: Name<'_>,
@@ -87,7 +92,7 @@ impl<S: System> RamFs<S> {
         let names = self.names.lock();
         let added = self.insert_new(entry, new);
         drop(names);
-        // Without an entry, the inode is freed.
+        // If the entry could not be added, the inode is freed.
         added.inspect_err(|_| self.update(found.ino, |inode| (inode.nlink, inode.references) = (0, 0)))?;
         Ok(found)
     }
@@ -187,9 +192,9 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Removes an entry that is no directory from a directory, whose lock is held. Returns the inode that has
-    /// lost its name, locked: the caller [frees it](Self::free_if_unused) when names are not locked any more,
-    /// since freeing a large file takes long.
+    /// Removes an entry from a directory, whose lock is held. The entry must not be a directory. Returns the
+    /// inode that has lost its name, locked. The caller [frees it](Self::free_if_unused) after it has
+    /// unlocked the names, since freeing a large file takes long.
     #[inline(always)]
     pub(super) fn remove_file_from(
         &self,
@@ -226,7 +231,7 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Makes a directory that is being removed refer to the one above. Names are locked.
+    /// Gives a directory that is being removed a reference to its parent. Names are locked.
     pub(super) fn keep_parent(&self, directory: Ino) {
         let keep = |inode: &mut Inode<S>| {
             let directory = inode.directory()?;
@@ -247,9 +252,9 @@ impl<S: System> RamFs<S> {
         )
     }
 
-    /// Removes a name of an inode, whose entry is removed: the only one of a directory. The inode has a
-    /// reference more, which the caller [drops](Self::drop_reference) when names are not locked any more:
-    /// freeing a large file takes long.
+    /// Removes a name of an inode after its entry was removed. A directory has only this name. The inode gets
+    /// a reference, which the caller [drops](Self::drop_reference) after it has unlocked the names: freeing a
+    /// large file takes long.
     pub(super) fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
@@ -300,7 +305,7 @@ fn insert<S: System>(
     Ok(())
 }
 
-/// Passes an entry on; returns the position behind it, unless it was the last that is wanted.
+/// Passes an entry on. Returns the position after it, or `None` if the reader wants no more.
 fn pass_on(entry: &DirectoryEntry, entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Option<u64> {
     let (next, file_type) = (entry.next(), entry.file_type);
     let entry = DirEntry { number: entry.ino.0, file_type, name: &entry.name, next };

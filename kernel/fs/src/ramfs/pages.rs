@@ -1,4 +1,10 @@
-//! The pages of a sparse file: a radix tree, as high as its last page needs.
+//! The pages of a sparse file, in a radix tree.
+//!
+//! As in Linux's `XArray`, each level decodes six bits of the page number, and the tree is only as high as
+//! its last page needs. So a small file has one page and no branch, and a hole takes no memory. Memory that
+//! the tree needs for a page is known before anything is allocated ([`SparsePages::missing`]), so that the
+//! caller can charge it against the limit of the file system. Large numbers of pages are removed in parts
+//! ([`SparsePages::take_from`]), since they must be freed without the lock of the file.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,10 +14,10 @@ use hermit_interface::{Errno, to_usize};
 
 use crate::PAGE_SIZE;
 
-/// Size of a page in bytes, as a size of files.
+/// Size of a page in bytes, in the type of file sizes.
 pub(super) const PAGE_BYTES: u64 = PAGE_SIZE as u64;
 
-/// Bits of a page number that a level of the tree decodes.
+/// Number of bits of a page number that a level of the tree decodes.
 const BITS: u32 = 6;
 
 /// Children of a branch.
@@ -38,13 +44,13 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Memory of as many pages and branches, in bytes.
+    /// Size of these pages and branches in bytes.
     pub(super) const fn size(self) -> u64 {
         self.pages * PAGE_BYTES + self.branches * BRANCH_BYTES
     }
 }
 
-/// Size of a branch in bytes, whose pages are boxed.
+/// Size of a branch in bytes. Its pages are boxes.
 const BRANCH_BYTES: u64 = size_of::<[Option<Node<Box<u8>>>; FANOUT]>() as u64;
 
 #[derive(Debug)]
@@ -70,20 +76,20 @@ impl<P> Node<P> {
     }
 }
 
-/// The child of a branch that leads to page `index`; `level` 0 is that of the lowest branches.
+/// Index of the child of a branch that leads to page `index`. The lowest branches are at `level` 0.
 #[inline]
 const fn child(index: u64, level: u32) -> usize {
     to_usize(index >> (level * BITS)) % FANOUT
 }
 
-/// Whether a tree of this height has a place for page `index`.
+/// Returns true if a tree of this height has a place for page `index`.
 #[inline]
 const fn covers(height: u32, index: u64) -> bool {
     let bits = height * BITS;
     bits >= u64::BITS || index >> bits == 0
 }
 
-/// The place of page `index` in a tree that covers it. Branches are allocated if need be, and counted.
+/// The place of page `index` in a tree that covers it. Missing branches are allocated and counted.
 fn place<'a, P>(
     root: &'a mut Option<Node<P>>,
     height: u32,
@@ -103,18 +109,18 @@ fn place<'a, P>(
 }
 
 impl<P> SparsePages<P> {
-    /// No pages.
+    /// Creates an empty array.
     pub(super) const fn new() -> Self {
         Self { root: None, height: 0, count: Count { pages: 0, branches: 0 } }
     }
 
-    /// Number of pages, without holes, and of branches.
+    /// Number of pages, without holes, and number of branches.
     pub(super) const fn count(&self) -> Count {
         self.count
     }
 
-    /// What page number `index` needs besides what there is: the page and branches above it, or nothing if it
-    /// exists.
+    /// Numbers of pages and branches that page `index` needs in addition to the existing ones. Both are 0 if
+    /// the page exists.
     #[inline]
     pub(super) fn missing(&mut self, index: u64) -> Count {
         if self.get(index).is_some() {
@@ -123,13 +129,12 @@ impl<P> SparsePages<P> {
         Count { pages: 1, branches: self.missing_branches(index) }
     }
 
-    /// Number of branches that a page number `index`, which does not exist, needs besides those that there
-    /// are.
+    /// Number of branches that page `index`, which does not exist, needs in addition to the existing ones.
     fn missing_branches(&mut self, index: u64) -> u64 {
         let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
         let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
         if needed > self.height {
-            // Those above the root, and those on the way down from the uppermost one.
+            // The branches above the root, and those on the way down from the new uppermost one.
             return (needed - self.height + needed - 1).into();
         }
         for level in (0..self.height).rev() {
@@ -142,7 +147,7 @@ impl<P> SparsePages<P> {
         0
     }
 
-    /// The page number `index`; `None` in a hole.
+    /// The page with number `index`; `None` in a hole.
     #[inline]
     pub(super) fn get(&self, index: u64) -> Option<&P> {
         if !covers(self.height, index) {
@@ -159,7 +164,7 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// [`Self::get`], to change the page.
+    /// The page with number `index`, to be changed; `None` in a hole.
     pub(super) fn get_mut(&mut self, index: u64) -> Option<&mut P> {
         match self.place(index)? {
             Some(Node::Page(page)) => Some(page),
@@ -167,8 +172,8 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// Takes page number `index` out of its place, to which [`Self::put`] returns it before any other call:
-    /// it is still counted. `None` in a hole.
+    /// Takes page `index` out of its place; `None` in a hole. The page is still counted. The caller returns
+    /// it by [`Self::put`] before any other call.
     pub(super) fn take(&mut self, index: u64) -> Option<P> {
         match self.place(index)?.take() {
             Some(Node::Page(page)) => Some(page),
@@ -176,14 +181,14 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// Returns a page that was taken out.
+    /// Returns a page that [`Self::take`] has taken out.
     pub(super) fn put(&mut self, index: u64, page: P) {
         if let Some(place) = self.place(index) {
             *place = Some(Node::Page(page));
         }
     }
 
-    /// The place of page number `index`; `None` if the tree has none.
+    /// The place of page `index`; `None` if the tree has no such place.
     fn place(&mut self, index: u64) -> Option<&mut Option<Node<P>>> {
         if !covers(self.height, index) {
             return None;
@@ -196,7 +201,7 @@ impl<P> SparsePages<P> {
         Some(place)
     }
 
-    /// The page number `index`, which `allocate` makes if it is a hole.
+    /// The page with number `index`. If it is a hole, `allocate` makes the page.
     ///
     /// # Errors
     ///
@@ -222,7 +227,7 @@ impl<P> SparsePages<P> {
     fn grow(&mut self, index: u64) -> Result<(), Errno> {
         while !covers(self.height, index) {
             if let Some(root) = &mut self.root {
-                // Allocated first: without memory the tree stays as it is.
+                // Allocated before the root is touched: without memory, the tree stays as it is.
                 let branch = Node::branch()?;
                 let below = mem::replace(root, branch);
                 root.set_first(below);
@@ -233,8 +238,8 @@ impl<P> SparsePages<P> {
         Ok(())
     }
 
-    /// Takes out a part of the pages from number `first` on; `None` if there is none. The caller drops it,
-    /// and subtracts its size by [`Self::subtract`], when no lock is held: it may be large.
+    /// Takes out some of the pages from number `first` on; `None` if there are no more. They may be many, so
+    /// the caller drops them and calls [`Self::subtract`] when it holds no lock.
     pub(super) fn take_from(&mut self, first: u64) -> Option<RemovedPages<P>> {
         if first == 0 {
             self.height = 0;
@@ -244,7 +249,8 @@ impl<P> SparsePages<P> {
             return None;
         }
         let mut node = self.root.as_mut()?;
-        // Whether the path so far leads to `first` itself, so that what is left of it stays.
+        // A child on the path to `first` also has pages before `first`, unless `first` is the first page
+        // below it.
         for level in (0..self.height).rev() {
             let Node::Branch(children) = node else { return None };
             let on_path = child(first, level);
@@ -262,7 +268,7 @@ impl<P> SparsePages<P> {
         None
     }
 
-    /// Subtracts the numbers of what was taken out.
+    /// Subtracts the numbers of removed pages and branches.
     pub(super) const fn subtract(&mut self, count: Count) {
         self.count.pages -= count.pages;
         self.count.branches -= count.branches;

@@ -1,17 +1,19 @@
-//! The paths that were found last, each with the inode that it leads to, so that a call need not walk.
+//! A cache of paths: the inodes that the last paths led to, so that a call need not walk.
 //!
-//! An entry is valid as long as two numbers are those that it was made with:
+//! Entries are not removed when names change. Instead, an entry is valid as long as two counters have the
+//! values that they had when it was made:
 //!
-//! - the number of changes of directories: of renames and removals of directories, which may concern any
-//!   path. It is odd during one. It changes before the first effect of the change, under locks that each walk
-//!   takes, so a walk that sees an effect sees the number, too; and a walk with the same even number at its
-//!   start and end has seen no change in part.
-//! - the number of names that the inode has lost, which is kept with its number, also when another inode gets
-//!   that. It changes with the entry of the directory, while directory and inode are locked. So a caller that
-//!   has locked the inode and finds the number has the name, whatever happens to other names.
+//! - the number of changes of directories. It counts renames and removals of directories, which may concern
+//!   any path. It is odd during such a change. It is increased before the first effect of the change, under
+//!   locks that each walk takes. So a walk that sees an effect also sees the new number. And a walk that has
+//!   the same even number at its start and end has not seen a part of a change.
+//! - the number of names that the inode has lost. It belongs to the inode number, and stays when another
+//!   inode gets that number. It is increased together with the removal of the directory entry, while
+//!   directory and inode are locked. So if a caller has locked the inode and finds the number unchanged, the
+//!   inode still has the name, whatever happens to other names.
 //!
-//! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: entries
-//! are found only with the inodes to stop at that they were made with.
+//! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: an entry
+//! is found only by a call with the same `stops`, the inodes not to enter.
 
 use alloc::boxed::Box;
 #[cfg(not(loom))]
@@ -32,10 +34,10 @@ use crate::{Ino, System};
 /// Number of entries.
 const SIZE: usize = 64;
 
-/// Maximum length of a path that is kept, in bytes.
+/// Maximum length in bytes of a path in the cache.
 const MAX_LENGTH: usize = 128;
 
-/// A path from a directory on.
+/// A path, relative to a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathFrom<'a> {
     pub(super) start: Ino,
@@ -46,14 +48,14 @@ pub(super) struct PathFrom<'a> {
 }
 
 impl PathFrom<'_> {
-    /// Number of the start and length of the path in a word: of inodes there are at most 2^24.
+    /// The inode number of the start and the length of the path in one word: there are at most 2^24 inodes.
     #[inline]
     const fn start_and_length(&self) -> u64 {
         self.start.0 << u32::BITS | self.path.len() as u64
     }
 }
 
-/// What an entry says of the inode.
+/// Contents of an entry, except the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cached {
     pub(super) ino: Ino,
@@ -63,9 +65,9 @@ pub(super) struct Cached {
     pub(super) changes: u64,
 }
 
-/// Words of an entry: the start and length of a path, its [words](Words), what the entry says of it, and the
-/// whole words of a path that is longer than those tell. An empty entry has the empty path, which no call
-/// has.
+/// Words of an entry: start and length of the path, the [words](Words) of the path, the contents, and all
+/// words of a path that is too long for [`Words`] to identify it. An empty entry has the empty path, which no
+/// call has.
 type Entry = SeqLock<ENTRY_WORDS>;
 
 /// Indices of an entry's words.
@@ -83,7 +85,7 @@ const ENTRY_WORDS: usize = WHOLE + MAX_LENGTH / WORD;
 /// The cache of paths.
 #[derive(Debug)]
 pub(super) struct PathCache<S: System> {
-    /// An entry is at the hash of its path. Readers take no lock.
+    /// The hash of a path is the index of its entry. Readers take no lock.
     entries: Box<[Entry; SIZE]>,
     /// Held while an entry is written.
     writer: Lock<S, ()>,
@@ -107,7 +109,7 @@ fn index(Words { first, middle, last }: Words, length: usize) -> usize {
     to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
 
-/// Whether the whole words of an entry's path are those of a path of its length.
+/// Returns true if the words of an entry's path are those of a path of the same length.
 #[inline(never)]
 fn has_whole_words(entry: &[EntryWord], path: &[u8]) -> bool {
     entry.iter().skip(WHOLE).zip(whole_words(path)).all(|(word, expected)| word.load(Relaxed) == expected)
@@ -124,7 +126,7 @@ impl<S: System> PathCache<S> {
         Ok(Self { entries, writer: Mutex::new(()), changes: AtomicU64::new(0) })
     }
 
-    /// Begins a change of directories. Names are locked, so there is one at a time.
+    /// Begins a change of directories. Names are locked, so there is one change at a time.
     pub(super) fn begin_change(&self) -> DirectoryChange<'_> {
         self.changes.fetch_add(1, Release);
         DirectoryChange(&self.changes)
@@ -136,7 +138,7 @@ impl<S: System> PathCache<S> {
         self.changes.load(Acquire)
     }
 
-    /// The entry of a path. Whether it is valid is to be checked with the inode locked.
+    /// Finds the entry of a path. The caller locks the inode, and then checks whether the entry is valid.
     #[inline(always)]
     pub(super) fn find(&self, from: PathFrom<'_>) -> Option<Cached> {
         let length = from.path.len();
@@ -158,8 +160,8 @@ impl<S: System> PathCache<S> {
         })
     }
 
-    /// Keeps a path, in place of another one. The inode is locked, and `changes` is from before the walk that
-    /// has found it.
+    /// Stores a path, in place of another one. The inode is locked, and `changes` was read before the walk
+    /// that has found the inode.
     #[inline(never)]
     pub(super) fn insert(&self, from: PathFrom<'_>, cached: Cached) {
         if !cached.changes.is_multiple_of(2) || cached.changes != self.changes() {

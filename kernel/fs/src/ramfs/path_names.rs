@@ -13,17 +13,17 @@ const TOPS: u64 = ONES << 7;
 /// Eight slashes.
 const SLASHES: u64 = u64::from_ne_bytes([b'/'; WORD]);
 
-/// Whether a directory may have an entry of a name that has no slash.
+/// Returns true if a directory may have an entry with a name, which has no slash.
 pub(super) fn is_proper(name: &[u8]) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !has_zero(name)
 }
 
-/// Whether a name has a zero byte, a word at a time as in [`name_length`].
+/// Returns true if a name has a zero byte. Tests a word at a time as [`name_length`].
 #[inline]
 fn has_zero(name: &[u8]) -> bool {
     let is_in = |word: u64| word.wrapping_sub(ONES) & !word & TOPS != 0;
     match name.last_chunk::<WORD>() {
-        // The last word overlaps the one before.
+        // The last word overlaps the word before it.
         Some(end) => {
             is_in(u64::from_le_bytes(*end))
                 || name.as_chunks::<WORD>().0.iter().any(|word| is_in(u64::from_le_bytes(*word)))
@@ -32,8 +32,8 @@ fn has_zero(name: &[u8]) -> bool {
     }
 }
 
-/// The path of the directory of the last name of a path, and that name. `None` if the last name is the only
-/// one, or a slash follows it.
+/// Splits a path before its last name: the path of the directory, and the name. `None` if the path has only
+/// one name, or ends in a slash.
 #[inline]
 pub(super) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let slash = last_slash(path)?;
@@ -41,13 +41,13 @@ pub(super) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
     (!directory.is_empty() && !name.is_empty()).then_some((directory, name))
 }
 
-/// Position of the last slash, a word at a time as in [`name_length`].
+/// Position of the last slash. Tests a word at a time as [`name_length`].
 #[inline]
 fn last_slash(path: &[u8]) -> Option<usize> {
     let mut rest = path;
     while let Some((before, word)) = rest.split_last_chunk::<WORD>() {
         let zero_at_slash = u64::from_le_bytes(*word) ^ SLASHES;
-        // The top bit of each byte that is not zero is set by one of the two, and no sum carries into the
+        // The top bit of each byte that is not zero is set by one of the two terms. No sum carries into the
         // next byte.
         let others = ((zero_at_slash & !TOPS) + !TOPS) | zero_at_slash;
         let slashes = !others & TOPS;
@@ -59,7 +59,7 @@ fn last_slash(path: &[u8]) -> Option<usize> {
     rest.iter().rposition(|byte| *byte == b'/')
 }
 
-/// The names of a path, which slashes separate; none of them is empty.
+/// The names of a path, separated by slashes. No name is empty.
 #[derive(Debug)]
 pub(super) struct PathNames<'a>(&'a [u8]);
 
@@ -83,8 +83,8 @@ impl<'a> Iterator for PathNames<'a> {
     }
 }
 
-/// Length of the name that a path begins with: a word at a time, since most names are short, and a call takes
-/// longer.
+/// Length of the name at the start of a path. Tests a word at a time: most names are short, and calling
+/// `memchr` takes longer.
 #[inline]
 fn name_length(path: &[u8]) -> usize {
     let (words, _) = path.as_chunks::<WORD>();
@@ -94,7 +94,7 @@ fn name_length(path: &[u8]) -> usize {
         }
     }
     match path.last_chunk::<WORD>() {
-        // Some of these bytes are no slash, as has been seen.
+        // The last word overlaps bytes that were already tested and are no slashes.
         Some(word) => first_slash(*word).map_or(path.len(), |slash| path.len() - WORD + slash),
         None => path.iter().position(|byte| *byte == b'/').unwrap_or(path.len()),
     }
@@ -104,7 +104,7 @@ fn name_length(path: &[u8]) -> usize {
 #[inline]
 fn first_slash(word: [u8; WORD]) -> Option<usize> {
     let zero_at_slash = u64::from_le_bytes(word) ^ SLASHES;
-    // The top bit of each byte that is zero is set, and that of none below the first of them.
+    // Sets the top bit of each zero byte. Below the first zero byte, no top bit is set.
     let slashes = zero_at_slash.wrapping_sub(ONES) & !zero_at_slash & TOPS;
     (slashes != 0).then(|| slashes.trailing_zeros() as usize / WORD)
 }

@@ -1,4 +1,9 @@
-//! Calls with a path of several names, without a pause between them.
+//! Calls with a whole path, as fast paths of the calls with one name.
+//!
+//! A call of the interface has one name, so a path of several names takes several calls, each with its own
+//! locks and references. The functions of this module walk the whole path in one go and take a reference only
+//! to the last inode. They look into the [path cache](super::path_cache) first. They return `None` where a
+//! general walk must decide: at `.`, `..`, symbolic links, mount points, and for all errors.
 
 use hermit_interface::Errno;
 
@@ -12,13 +17,14 @@ use super::usage::NAME_SIZE;
 use crate::file_system::Name;
 use crate::{FileType, FoundInode, Ino, System, Time};
 
-/// Maximum number of names that are looked up without a pause, in which interrupts are masked.
+/// Maximum number of names in a walk, which masks interrupts: each directory is locked before the last one is
+/// unlocked.
 const MAX_NAMES: usize = 32;
 
 /// An inode whose lock is held.
 type Locked<'a, S> = LockedSlot<'a, S, Inode<S>>;
 
-/// The last name of a path.
+/// The last name of a path, and its directory, locked.
 struct Last<'a, 'p, S: System> {
     directory: Ino,
     slot: Locked<'a, S>,
@@ -31,7 +37,7 @@ impl<S: System> Last<'_, '_, S> {
         self.slot.inode.as_mut().ok_or(Errno::ENOENT)
     }
 
-    /// The inode that has the name.
+    /// The inode of the name.
     #[inline]
     fn find(&mut self) -> Result<Ino, Errno> {
         let name = self.name;
@@ -40,7 +46,7 @@ impl<S: System> Last<'_, '_, S> {
 }
 
 impl<S: System> RamFs<S> {
-    /// Locks what an entry leads to, unless something may be mounted on it.
+    /// Locks the inode of an entry, unless something may be mounted on it.
     #[inline]
     fn enter(&self, ino: Ino, stops: u64) -> Option<Locked<'_, S>> {
         if stops >> (ino.0 % 64) & 1 != 0 {
@@ -49,9 +55,9 @@ impl<S: System> RamFs<S> {
         self.inodes.lock(ino).ok()
     }
 
-    /// Walks to the last name of a path. Each directory stays locked until what is found in it is locked:
-    /// otherwise the inode could be freed meanwhile. No entry has the name `.` or `..`, so the walk ends
-    /// there.
+    /// Walks to the last name of a path. Each directory stays locked until the inode of the next name is
+    /// locked: otherwise that inode could be freed in between. No entry is called `.` or `..`, so the walk
+    /// fails there.
     fn walk_to_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let mut names = PathNames::new(from.path);
         let name = names.next()?;
@@ -65,7 +71,7 @@ impl<S: System> RamFs<S> {
         None
     }
 
-    /// The last name of a path, whose directory is looked for in the cache first.
+    /// Locks the directory of the last name of a path. Looks for the directory in the cache first.
     #[inline(always)]
     fn lock_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let Some((path, name)) = split_last(from.path) else { return self.walk_to_last(from) };
@@ -76,12 +82,13 @@ impl<S: System> RamFs<S> {
         }
     }
 
-    /// [`Self::lock_last`] for a directory that is not in the cache.
+    /// Locks the directory as [`Self::lock_last`], and adds it to the cache.
     #[inline(never)]
     fn lock_last_and_keep<'p>(&self, from: PathFrom<'p>, directory: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
+        // Read before the walk: if directories change during the walk, the entry is not stored.
         let changes = self.paths.changes();
         let last = self.walk_to_last(from)?;
-        // The walk has not looked at what it has found last, which may be a symbolic link.
+        // The walk has not checked the type of the last inode, which may be a symbolic link.
         if last.slot.inode.as_ref()?.file_type() == FileType::Directory {
             let lost_names = last.slot.lost_names;
             self.paths.insert(directory, Cached { ino: last.directory, lost_names, changes });
@@ -89,8 +96,8 @@ impl<S: System> RamFs<S> {
         Some(last)
     }
 
-    /// Locks what a path leads to, if the cache has it. With the inode locked, the entry is valid or not: see
-    /// [`PathCache`].
+    /// Locks the inode of a path, if the cache has it. Checks with the inode locked that the entry is valid:
+    /// see [`PathCache`].
     ///
     /// [`PathCache`]: super::path_cache::PathCache
     #[inline(always)]
@@ -101,15 +108,16 @@ impl<S: System> RamFs<S> {
         is_valid.then_some((cached.ino, slot))
     }
 
-    /// Locks what a path leads to, unless it is a symbolic link.
+    /// Locks the inode of a path, unless it is a symbolic link.
     #[inline(always)]
     pub(super) fn lock_path(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
         self.lock_cached(from).or_else(|| self.lock_and_keep(from))
     }
 
-    /// [`Self::lock_path`] for a path that is not in the cache.
+    /// Locks the inode as [`Self::lock_path`], and adds the path to the cache.
     #[inline(never)]
     fn lock_and_keep(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
+        // Read before the walk: if directories change during the walk, the entry is not stored.
         let changes = self.paths.changes();
         let mut last = self.lock_last(from)?;
         let (ino, slot) = self.lock_entry(last.find().ok()?, from.stops)?;
@@ -119,7 +127,7 @@ impl<S: System> RamFs<S> {
         Some((ino, slot))
     }
 
-    /// Locks what an entry leads to, unless it is a symbolic link.
+    /// Locks the inode of an entry, unless it is a symbolic link.
     #[inline]
     fn lock_entry(&self, ino: Ino, stops: u64) -> Option<(Ino, Locked<'_, S>)> {
         let slot = self.enter(ino, stops)?;
@@ -130,14 +138,15 @@ impl<S: System> RamFs<S> {
         refer(self.lock_path(from)?)
     }
 
-    /// Finds what a path leads to, or creates a file there, and says whether it has; `None` if a call with
-    /// each of the names is to tell.
+    /// Finds the inode of a path, or creates a file there. Returns true if it has created the file. `None` if
+    /// the caller must look up the names one by one.
     pub(super) fn find_or_add_file(
         &self,
         from: PathFrom<'_>,
         permissions: u32,
     ) -> Option<(FoundInode, bool)> {
         let now = S::coarse_now();
+        // Taken before the directory is locked: the order is names, directory, inode.
         let names = self.names.lock();
         let mut last = self.lock_last(from)?;
         let name = last.name;
@@ -146,6 +155,7 @@ impl<S: System> RamFs<S> {
             Place::Taken(ino) => return refer(self.lock_entry(ino, from.stops)?).map(|found| (found, false)),
             Place::Vacant(vacancy) => vacancy,
         };
+        // The general call returns the error for these.
         if !is_proper(name) || parent.nlink == 0 || from.path.ends_with(b"/") {
             return None;
         }
@@ -154,12 +164,13 @@ impl<S: System> RamFs<S> {
         {
             return Some((found, true));
         }
+        // The general call allocates memory and locks the names itself.
         drop(names);
         self.add_file_long(last, permissions).map(|found| (found, true))
     }
 
-    /// Creates a file in a directory, whose lock is held, if that needs no more memory than the room that was
-    /// made for its entry. Names are locked.
+    /// Creates a file in a directory, whose lock is held. The room for its entry was made before. `None` if
+    /// it needs more memory. Names are locked.
     #[inline(always)]
     fn add_file_now(
         &self,
@@ -175,16 +186,16 @@ impl<S: System> RamFs<S> {
             self.usage.release(NAME_SIZE);
             return None;
         };
-        // There is room, so this does not fail.
+        // This cannot fail: the room was made before.
         parent.directory().ok()?.insert(vacancy, name, (ino, FileType::Regular)).ok()?;
         parent.times.modified(now);
         Some(FoundInode { ino, generation, file_type: FileType::Regular })
     }
 
-    /// Creates a file as a call with each of the names would.
+    /// Creates a file by the general call, which may allocate memory.
     #[cold]
     fn add_file_long(&self, mut last: Last<'_, '_, S>, permissions: u32) -> Option<FoundInode> {
-        // The directory must not be freed while it is not locked.
+        // Without the reference, the directory could be freed while it is not locked.
         last.parent().ok()?.references += 1;
         let (parent, name) = (last.directory, last.name);
         drop(last);
@@ -193,8 +204,8 @@ impl<S: System> RamFs<S> {
         added.ok()
     }
 
-    /// Removes a name of what is no directory, or with `only` of this inode alone; `None` if a call with each
-    /// of the names is to tell.
+    /// Removes a name of anything but a directory. With `only`, removes it only if it leads to this inode.
+    /// `None` if the caller must look up the names one by one.
     pub(super) fn remove_file_at(&self, from: PathFrom<'_>, only: Option<FoundInode>) -> Option<()> {
         let now = S::coarse_now();
         let names = self.names.lock();
@@ -214,7 +225,7 @@ impl<S: System> RamFs<S> {
     }
 }
 
-/// Refers to an inode, whose lock is held.
+/// Takes a reference to an inode, whose lock is held.
 #[inline]
 fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<FoundInode> {
     let generation = slot.generation;
@@ -231,8 +242,8 @@ mod tests {
     use std::format;
     use std::thread;
 
-    /// What a path leads to by the way of calls with a path, without a reference to it: twice the same, as
-    /// the first of them may walk, and the second one finds the path in the cache.
+    /// The inode of a path by a call with the whole path, without a reference to it. Calls twice and
+    /// compares: the first call may walk, the second one finds the path in the cache.
     fn find(ramfs: &RamFs<TestSystem>, path: &str) -> Option<FoundInode> {
         let find = || {
             let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?;

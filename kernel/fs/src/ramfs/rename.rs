@@ -20,7 +20,7 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Renames an entry; returns the inode that has lost its name, as [`Self::remove_name`]. Names are
+    /// Renames an entry. Returns the inode that has lost its name, as [`Self::remove_name`]. Names are
     /// locked.
     fn rename_locked(
         &self,
@@ -42,6 +42,7 @@ impl<S: System> RamFs<S> {
         if flags.contains(RenameFlags::EXCHANGE) {
             return self.exchange(from, to, now).map(|()| None);
         }
+        // The replaced directory contains `from`, so it is not empty.
         if let Some((other, FileType::Directory)) = existing
             && other != ino
             && self.is_within(from.parent, other)?
@@ -50,16 +51,17 @@ impl<S: System> RamFs<S> {
         }
         match existing {
             Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
+            // Two names of the same inode: POSIX demands that rename does nothing.
             Some((other, _)) if other == ino => Ok(None),
             Some(existing) => self.replace(from, (ino, file_type), to, existing, now).map(Some),
             None => self.move_entry(from, (to, name), now).map(|()| None),
         }
     }
 
-    /// Whether a directory is the directory `ancestor`, which is not the root, or below it. Names are locked.
+    /// Returns true if a directory is `ancestor` or below it. `ancestor` is not the root. Names are locked.
     ///
-    /// That takes a step for each directory above, up to the one that has `ancestor`, or to the root: none if
-    /// the names of a rename are in one directory, and else as many as the tree is deep.
+    /// It takes a step for each parent directory, up to the parent of `ancestor` or to the root. If both
+    /// names of a rename are in one directory, it takes no step.
     fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
         let parent = |ino| self.with(ino, |inode| Ok(inode.directory()?.parent));
         let (above, mut current) = (parent(ancestor)?, directory);
@@ -72,17 +74,17 @@ impl<S: System> RamFs<S> {
         Ok(true)
     }
 
-    /// Moves an entry to a name that does not exist.
+    /// Moves an entry to a new name.
     fn move_entry(&self, from: Name<'_>, (to, name): (Name<'_>, EntryName), now: Time) -> Result<(), Errno> {
         let vacancy = self.prepare_entry(to)?;
         let (ino, file_type) = self.entry(from)?;
-        // Added first, so that there is always one of the two names.
+        // The new entry is added first, so that the inode always has a name.
         self.insert_entry(to.parent, (vacancy, name), (ino, file_type), now)?;
         self.set_parent(ino, to.parent, now);
         self.remove_entry(from, now).map(drop)
     }
 
-    /// Moves an entry to a name that exists; returns the inode that had it, as [`Self::remove_name`].
+    /// Moves an entry to an existing name. Returns the inode that had the name, as [`Self::remove_name`].
     fn replace(
         &self,
         from: Name<'_>,
@@ -97,8 +99,8 @@ impl<S: System> RamFs<S> {
             (_, FileType::Directory) => return Err(Errno::EISDIR),
             _ => {}
         }
-        // Replaced first, so that there is always one of the two names, as in `move_entry`. If both are
-        // directories, the new parent loses one and gets one.
+        // The new entry is replaced first, as in `move_entry`, so that the inode always has a name. If both
+        // are directories, the number of subdirectories of the new parent does not change.
         self.with(to.parent, |inode| {
             inode.times.modified(now);
             inode.directory()?.replace(to.name, ino, file_type)

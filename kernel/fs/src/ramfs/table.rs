@@ -1,7 +1,9 @@
-//! The inodes of a ramfs, found by number without a lock of all.
+//! The table of inodes of a ramfs. An inode is found by its number without a global lock.
 //!
-//! The table has two levels of fixed size above the slots. What it grows by is allocated without a lock, and
-//! is at most a few pages, however many inodes there are. Free slots are linked through themselves.
+//! The table has two levels of fixed size above the slots, so it grows without moving anything. Each part is
+//! at most a few pages, however many inodes there are, and is allocated without a lock. Free slots form a
+//! list that is linked through the slots themselves. A slot keeps its counters when its inode is freed: so a
+//! generation distinguishes inodes that had the same number.
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug};
@@ -18,30 +20,31 @@ use crate::{Ino, System};
 /// Slots of a chunk.
 const CHUNK: usize = 64;
 
-/// Chunks of a directory of chunks, and directories of the table: room for 2^24 inodes.
+/// Chunks of a directory of chunks, and number of these directories: room for 2^24 inodes.
 const CHUNKS: usize = 512;
 const DIRECTORIES: usize = 512;
 
 /// A slot of the table.
 #[derive(Debug)]
 pub(super) struct Slot<T> {
-    /// Number of inodes that had the slot before.
+    /// Number of inodes that had this slot before.
     pub(super) generation: u64,
-    /// Number of names that these inodes have lost otherwise than by a change of directories
+    /// Number of names that inodes of this slot have lost, other than by changes of directories
     /// ([`PathCache`](super::path_cache::PathCache)).
     pub(super) lost_names: u64,
     /// The inode; `None` in a free slot.
     pub(super) inode: Option<T>,
 }
 
-/// A slot with its lock, and what is under the lock of the free numbers.
+/// A slot with its lock, and a link that is under the lock of the free numbers.
 struct TableSlot<S: System, T> {
     slot: Lock<S, Slot<T>>,
-    /// While the slot is free, the number that is to be used after this one; [`NO_NUMBER`] if it is the last.
+    /// The next number in the list of free slots, while this slot is free; [`NO_NUMBER`] at the end of the
+    /// list.
     next_free: AtomicU64,
 }
 
-/// No number of an inode.
+/// A number that no inode has.
 const NO_NUMBER: u64 = 0;
 
 /// A slot whose lock is held.
@@ -65,7 +68,7 @@ impl<S: System, T> Debug for Table<S, T> {
     }
 }
 
-/// The numbers without an inode.
+/// The numbers that no inode has.
 #[derive(Debug)]
 struct FreeNumbers {
     /// The number that was released last, or [`NO_NUMBER`].
@@ -83,7 +86,7 @@ const fn position(number: u64) -> (usize, usize, usize) {
     (number / (CHUNK * CHUNKS), number / CHUNK % CHUNKS, number % CHUNK)
 }
 
-/// The value of a cell, which is allocated first if another thread is not faster.
+/// The value of a cell. It is allocated first, unless another thread is faster.
 fn get_or_allocate<T>(
     cell: &OnceBox<T>,
     allocate: impl FnOnce() -> Result<Box<T>, Errno>,
@@ -123,8 +126,7 @@ impl<S: System, T> Table<S, T> {
         directory.get(chunk).and_then(OnceBox::get)?.get(slot)
     }
 
-    /// Allocates a number and stores its inode, which is made in its place; returns the number and its
-    /// generation.
+    /// Allocates a number and constructs its inode in place. Returns the number and its generation.
     ///
     /// # Errors
     ///
@@ -136,7 +138,7 @@ impl<S: System, T> Table<S, T> {
         Ok((ino, slot.generation))
     }
 
-    /// [`Self::insert`] if that needs no memory.
+    /// Does [`Self::insert`] if that needs no memory.
     #[inline(always)]
     pub(super) fn try_insert(&self, make: impl FnOnce() -> T) -> Option<(Ino, u64)> {
         let (ino, mut slot) = self.try_allocate().ok()?;
@@ -154,7 +156,8 @@ impl<S: System, T> Table<S, T> {
         }
     }
 
-    /// Allocates a number and locks its slot. Without one, the error is the next number.
+    /// Allocates a number and locks its slot. If a chunk must be allocated first, the error is the number
+    /// that needs it.
     #[inline(always)]
     fn try_allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), u64> {
         let mut free = self.free.lock();
@@ -184,7 +187,7 @@ impl<S: System, T> Table<S, T> {
         get_or_allocate(chunk, || boxed(slot)).map(drop)
     }
 
-    /// Frees a number whose inode the caller has taken out of its slot.
+    /// Frees a number. The caller has taken the inode out of its slot.
     pub(super) fn release(&self, ino: Ino) {
         let Some(found) = self.slot(ino) else { return };
         let mut free = self.free.lock();

@@ -1,4 +1,4 @@
-//! The initial tree of files, from a tar archive.
+//! Unpacks the initramfs, a tar archive, into a ramfs.
 
 use hermit_interface::Errno;
 use hermit_interface::tar::{self, Content, TarError, TreePath};
@@ -9,16 +9,17 @@ use crate::file_system::{FileSystem, Name};
 use crate::system::copied;
 use crate::{FileType, Ino, System, Time};
 
-/// Permission bits of a directory that the archive has no entry for.
+/// Permission bits of a directory that has no entry in the archive.
 const DIRECTORY: u32 = 0o755;
 
-/// Why an archive cannot be unpacked.
+/// Reason why an archive cannot be unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnpackError {
     /// The archive is invalid.
     #[error(transparent)]
     Archive(#[from] TarError),
-    /// An entry cannot be added: without memory, below what is no directory, or in place of a directory.
+    /// An entry cannot be added: there is no memory, its parent is not a directory, or it would replace a
+    /// directory.
     #[error("cannot add {path}: {error}")]
     Entry {
         /// Path of the entry.
@@ -29,16 +30,16 @@ pub enum UnpackError {
 }
 
 impl<S: System> RamFs<S> {
-    /// Adds the entries of a tar archive, in which the contents of files stay until they are written. A later
-    /// entry replaces an earlier one, and a directory without an entry is created. Devices and FIFOs are left
-    /// out.
+    /// Adds the entries of a tar archive. Contents of files stay in the archive until they are written. A
+    /// later entry replaces an earlier one of the same path, and missing parent directories are created.
+    /// Devices and FIFOs are left out.
     ///
     /// # Errors
     ///
-    /// See [`UnpackError`]; the entries before have been added.
+    /// See [`UnpackError`]. Entries before the failing one stay.
     pub fn unpack(&self, archive: &'static [u8]) -> Result<(), UnpackError> {
         self.for_each_entry(archive, |entry| self.add_entry(entry))?;
-        // Last, because each entry changes the time of its directory.
+        // Times of directories come last, because each new entry changes the time of its directory.
         self.for_each_entry(archive, |entry| match entry.content {
             Content::Directory => self.set_attributes(self.existing(entry.path)?.0, entry),
             _ => Ok(()),
@@ -66,7 +67,7 @@ impl<S: System> RamFs<S> {
         };
         match (self.entry(name), entry.content) {
             (_, Content::Special) | (Ok((_, FileType::Directory)), Content::Directory) => return Ok(()),
-            // GNU tar links a file to itself when it is given a path twice.
+            // GNU tar links a file to itself if it is given the same path twice.
             (Ok((ino, _)), _) if target == Some(ino) => return Ok(()),
             (Ok(_), _) => self.remove_file(name)?,
             (Err(_), _) => {}
@@ -85,7 +86,7 @@ impl<S: System> RamFs<S> {
         self.set_attributes(ino, entry)
     }
 
-    /// The name of an entry in its directory, which is created if it is missing; `None` for the root.
+    /// The name of an entry in its parent directory, which is created if it is missing. `None` for the root.
     fn parent_of(&self, path: TreePath<'static>) -> Result<Option<Name<'static>>, Errno> {
         let mut names = path.names();
         let Some(name) = names.next() else { return Ok(None) };

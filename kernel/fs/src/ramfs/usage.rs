@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::Errno;
 
-/// What a name counts with its inode, or as a further name of one, in bytes: rounded up, so that the limit is
-/// not exceeded.
+/// Number of bytes that a name counts: a first one with its inode, or a further one. It is rounded up, so
+/// that the limit is not exceeded.
 pub(super) const NAME_SIZE: u64 = 512;
 
-/// Use of memory and its limit, in bytes.
+/// Memory in use and its limit, in bytes.
 #[derive(Debug)]
 pub(super) struct Usage {
     used: AtomicU64,
@@ -17,7 +17,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// No use so far.
+    /// Creates a counter of no use.
     pub(super) const fn new(max: u64) -> Self {
         Self { used: AtomicU64::new(0), max }
     }
@@ -129,8 +129,8 @@ mod tests {
         assert_eq!((run(page(1 << 40)), used()), (Ok(1), NAME_SIZE + 2 * 4096 + 13 * 1024));
         let before = used();
         assert_eq!((run(page((1 << 40) + 1)), used()), (Ok(1), before + 4096));
-        // Without space for its five branches, or for it besides them, a page is not written, and nothing
-        // counts.
+        // Without space for its five branches, or for the page in addition to these, a page is not written,
+        // and nothing is charged.
         for left in [4096, 5 * 1024, 5 * 1024 + 4095] {
             let others = ramfs.usage.limit_and_free().1 - left;
             ramfs.usage.charge(others).unwrap();

@@ -1,4 +1,5 @@
-//! Paths and names as words: short ones are compared and hashed without a loop over their bytes.
+//! Paths and names as words of eight bytes. Short ones are compared and hashed without a loop over their
+//! bytes.
 
 /// Size of a word in bytes.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -6,7 +7,8 @@ pub(super) const WORD: usize = size_of::<u64>();
 /// An odd number, whose bits have no pattern (2^64 divided by the golden ratio).
 pub(super) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Words of a path or name. With the length, they tell one of at most [`TOLD_LENGTH`] bytes.
+/// Three words of a path or name. Together with its length, they identify one of at most [`TOLD_LENGTH`]
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Words {
     pub(super) first: u64,
@@ -14,7 +16,7 @@ pub(super) struct Words {
     pub(super) last: u64,
 }
 
-/// Maximum length of what its words tell.
+/// Maximum length in bytes of a path that its [`Words`] and its length identify.
 pub(super) const TOLD_LENGTH: usize = 3 * WORD;
 
 /// The words of a path.
@@ -24,12 +26,12 @@ pub(super) fn words(path: &[u8]) -> Words {
     if end < WORD {
         return Words { first: short_word(path), middle: 0, last: 0 };
     }
-    // Of at most 24 bytes, none lies between the word in the middle and the others.
+    // Of at most 24 bytes, each is in the first, the middle or the last word.
     let middle = if end <= TOLD_LENGTH { word_at(path, (end - WORD) / 2) } else { mixed(path) };
     Words { first: word_at(path, 0), middle, last: word_at(path, end - WORD) }
 }
 
-/// The word that begins at a byte, from which on there is one.
+/// The word that begins at a byte. There are at least eight bytes from there on.
 #[inline(always)]
 fn word_at(path: &[u8], start: usize) -> u64 {
     let mut word = [0; WORD];
@@ -37,7 +39,7 @@ fn word_at(path: &[u8], start: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A path of less than a word as a word.
+/// A path that is shorter than a word, as a word.
 #[inline(always)]
 fn short_word(path: &[u8]) -> u64 {
     const HALF: usize = WORD / 2;
@@ -56,13 +58,13 @@ fn mixed(path: &[u8]) -> u64 {
     whole_words(path).fold(0, |hash, word| (hash ^ word).wrapping_mul(MULTIPLIER).rotate_left(29))
 }
 
-/// The whole words of a path. The bytes behind them are in its [last word](Words::last).
+/// The whole words of a path. Its [last word](Words::last) has the bytes after these.
 #[inline]
 pub(super) fn whole_words(path: &[u8]) -> impl Iterator<Item = u64> {
     path.as_chunks::<WORD>().0.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
-/// Whether two names are the same.
+/// Returns true if two names are equal.
 #[inline(always)]
 pub(super) fn is_same(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len()

@@ -1,4 +1,4 @@
-//! Attributes of inodes of a mount, for as long as its file system says that they may be kept.
+//! A cache of the attributes of a mount's inodes, for as long as the file system says that they are valid.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -10,25 +10,25 @@ use once_cell::race::OnceBox;
 use crate::system::{Lock, allocated};
 use crate::{Attr, Ino, System};
 
-/// Number of inodes whose attributes are kept; each has the place of its number modulo this.
+/// Number of entries. The entry of an inode is its number modulo this.
 const PLACES: usize = 512;
 
-/// Attributes by number of the inode.
+/// Attributes by inode number.
 ///
-/// A reply may be older than a change that this machine has made meanwhile. So changes are counted, and what
-/// was asked for before a change is not kept.
+/// A reply may be older than a change that this machine has made meanwhile. So changes are counted, and a
+/// reply is not stored if there was a change since the request.
 #[derive(Debug)]
 pub(super) struct AttrCache<S: System> {
-    /// Allocated for the first attributes that may be kept.
+    /// Allocated when the first attributes are stored.
     places: OnceBox<[Place<S>; PLACES]>,
     /// Number of changes by this machine.
     changes: AtomicU64,
 }
 
-/// Attributes, and the time of the [clock](System::monotonic) from which on they are not valid.
+/// Attributes, and the time of the [clock](System::monotonic) at which they become invalid.
 type Place<S> = Lock<S, Option<(Attr, u64)>>;
 
-/// A request for attributes that was begun at a time.
+/// A request for attributes, with the number of changes and the time at its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttrRequest {
     changes: u64,
@@ -44,7 +44,7 @@ impl<S: System> AttrCache<S> {
         self.places.get()?.get(to_usize(ino.0) % PLACES)
     }
 
-    /// To be called before attributes are asked for.
+    /// Notes the start of a request. Called before the file system is asked.
     pub(super) fn request(&self) -> AttrRequest {
         AttrRequest { changes: self.changes.load(Acquire), started: S::monotonic() }
     }
@@ -57,7 +57,7 @@ impl<S: System> AttrCache<S> {
         cached.filter(|(attr, deadline)| attr.ino == ino && now < *deadline).map(|(attr, _)| attr)
     }
 
-    /// Keeps attributes. The caller refers to the inode.
+    /// Stores attributes. The caller has a reference to the inode.
     pub(super) fn insert(&self, request: AttrRequest, attr: &Attr) {
         if attr.validity == 0 {
             return;
@@ -65,20 +65,21 @@ impl<S: System> AttrCache<S> {
         allocated(&self.places, || Mutex::new(None));
         let Some(place) = self.place(attr.ino) else { return };
         let mut cached = place.lock();
-        // A change counts before it takes the lock: it is counted here, or removes what is stored here.
+        // A change is counted before it takes the lock. So it is either seen here, or it removes this entry
+        // afterwards.
         if self.changes.load(Acquire) == request.changes {
             *cached = Some((*attr, request.started.saturating_add(attr.validity)));
         }
     }
 
-    /// Forgets the attributes of an inode, after this machine has changed it.
+    /// Removes the attributes of an inode, after this machine has changed it.
     pub(super) fn remove(&self, ino: Ino) {
         self.changes.fetch_add(1, Release);
         self.forget(ino);
     }
 
-    /// Forgets the attributes of an inode, since a reference to it ends: its number may be that of another
-    /// inode afterwards.
+    /// Removes the attributes of an inode when a reference to it ends: another inode may get its number
+    /// afterwards.
     pub(super) fn forget(&self, ino: Ino) {
         if let Some(place) = self.place(ino) {
             let mut cached = place.lock();

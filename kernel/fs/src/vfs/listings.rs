@@ -1,26 +1,26 @@
-//! When listings of a mount's directories ask for the inodes of entries, too.
+//! Decides when listings of a mount's directories also ask for the inodes of the entries.
 //!
-//! A server has more work with that. So it is asked after a file was looked up, and as long as the files of a
-//! listing are used.
+//! These cost the server more work. So it is asked for them after a file was looked up, and as long as files
+//! of a listing are used.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Number of listings with inodes that the use of one such inode leads to.
+/// Number of listings with inodes that follow the use of one such inode.
 const LISTINGS: u32 = 4;
 
-/// Number of inodes for which there is no room, after which a listing goes on without them.
+/// Number of inodes that find no room in the name cache until a listing goes on without inodes.
 const MAX_REFUSED: u32 = 32;
 
-/// A number of listings: inodes are not asked for any more, since they may not be kept.
+/// Value of the count if inodes are never asked for again, since the server does not let them be cached.
 const NEVER: u32 = u32::MAX;
 
-/// Whether listings of a mount ask for inodes.
+/// State of the decision for a mount.
 #[derive(Debug)]
 pub(super) struct Listings {
-    /// How many of the next ones do.
+    /// Number of the next listings that ask for inodes.
     count: AtomicU32,
-    /// Number of inodes since the last change of that number for which there was no room.
+    /// Number of inodes that found no room since the count last changed.
     refused: AtomicU32,
 }
 
@@ -36,7 +36,7 @@ impl Listings {
         self.refused.store(0, Relaxed);
     }
 
-    /// Notes that a file was asked for: the next listing is a try.
+    /// Notes that a file was looked up: the next listing asks for inodes as a trial.
     pub(super) fn note_request(&self) {
         if self.count.load(Relaxed) == 0 {
             self.change(|count| count.max(1));
@@ -60,12 +60,12 @@ impl Listings {
         }
     }
 
-    /// Notes that inodes may not be kept.
+    /// Notes that inodes may not be cached.
     pub(super) fn stop_for_ever(&self) {
         self.count.store(NEVER, Relaxed);
     }
 
-    /// Whether the next listing asks for inodes.
+    /// Returns true if the next listing asks for inodes.
     pub(super) fn ask(&self) -> bool {
         !matches!(self.count.load(Relaxed), 0 | NEVER)
     }

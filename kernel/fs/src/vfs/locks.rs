@@ -1,7 +1,11 @@
 //! Advisory locks of open files (`flock`).
 //!
-//! A lock belongs to an open-file description, which knows what it has; the table of a mount knows what the
-//! inodes have that are locked. An inode is in the table while it is locked or waited for.
+//! A lock belongs to an open file description, which records the kind of its lock. Each mount has a table of
+//! the inodes that are locked or waited for. An entry counts the holders of its inode's lock and has a queue
+//! of waiting calls. As on Linux, changing the kind of a lock first gives up the old one.
+//!
+//! The table is divided into shards by inode number, each with a spinlock. Calls are woken and memory is
+//! freed after the spinlock is released.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -20,13 +24,13 @@ use crate::{Ino, System};
 /// Kind of an advisory lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileLock {
-    /// Several open files may have one at a time.
+    /// Several open files may hold it at a time.
     Shared = 1,
-    /// One open file has it.
+    /// One open file holds it alone.
     Exclusive = 2,
 }
 
-/// What an open file has: 0, or a [`FileLock`]. Accessed under the lock of the table only.
+/// The lock of an open file: 0, or a [`FileLock`]. Accessed only under the lock of the table.
 #[derive(Debug)]
 pub(super) struct Held(AtomicU8);
 
@@ -44,7 +48,8 @@ impl Held {
         }
     }
 
-    /// Whether there is a lock, for the last user of the open file: then nothing changes it.
+    /// Returns true if there is a lock. Only for the last user of the open file, as then nothing can change
+    /// it.
     pub(super) fn is_held(&self) -> bool {
         self.0.load(Relaxed) != 0
     }
@@ -54,27 +59,26 @@ impl Held {
     }
 }
 
-/// An inode that is locked or waited for.
+/// Table entry of an inode that is locked or waited for.
 #[derive(Debug)]
 struct LockedInode {
     ino: Ino,
     shared: usize,
     is_exclusive: bool,
-    /// Calls that wait, by what they wait for.
+    /// Waiting calls, by the kind of lock that they want.
     waiting_shared: WakerQueue,
     waiting_exclusive: WakerQueue,
 }
 
-/// Calls to be woken without the lock of the table: those that can go on after a release.
+/// Calls to be woken after a release, and memory to be freed, both without the lock of the table.
 #[derive(Debug, Default)]
 #[must_use = "the calls wait until they are woken"]
 struct Woken {
-    /// Calls for a shared lock, all of which can have it.
+    /// Calls for a shared lock. All of them can get it.
     shared: WakerQueue,
     /// One call for the exclusive lock.
     exclusive: Option<Waker>,
-    /// The entry of an inode that is not used any more, whose memory is freed without the lock of the table,
-    /// too.
+    /// The entry of an inode that is no longer in use, to be freed.
     unused: Option<LockedInode>,
 }
 
@@ -111,7 +115,7 @@ impl LockedInode {
             && self.waiting_exclusive.is_empty()
     }
 
-    /// Registers the waker of a call for a release after which it can go on.
+    /// Registers the waker of a call, for a release after which the call can continue.
     fn wait(&mut self, context: Option<&Context<'_>>, lock: FileLock) -> Poll<Result<(), Errno>> {
         let Some(context) = context else { return Poll::Ready(Err(Errno::EAGAIN)) };
         let waiting = match lock {
@@ -135,8 +139,8 @@ impl LockedInode {
         }
     }
 
-    /// Removes a lock. As many calls are woken as can go on: those for a shared lock, else one for the
-    /// exclusive lock. A woken call that finds the inode locked again waits again.
+    /// Removes a lock. Wakes as many calls as can continue: all that want a shared lock, or else one that
+    /// wants the exclusive lock. A woken call that finds the inode locked again waits again.
     fn remove(&mut self, lock: FileLock) -> Woken {
         match lock {
             FileLock::Shared => self.shared -= 1,
@@ -152,14 +156,14 @@ impl LockedInode {
     }
 }
 
-/// Locked inodes, in the order of their numbers.
+/// Entries of locked inodes, in the order of their numbers.
 type Shard<S> = Lock<S, Vec<LockedInode>>;
 
-/// Number of shards of the table. Each has so few of the inodes that an entry is inserted with few others
-/// moved, under its lock.
+/// Number of shards of the table. There are many, so that a shard has few entries: inserting one moves the
+/// others, under the spinlock.
 const SHARDS: usize = 64;
 
-/// The locked inodes of a mount; the shards are allocated for the first lock.
+/// The locked inodes of a mount. The shards are allocated for the first lock.
 #[derive(Debug)]
 pub(super) struct LockTable<S: System>(OnceBox<[Shard<S>; SHARDS]>);
 
@@ -168,7 +172,7 @@ fn find(inodes: &[LockedInode], ino: Ino) -> Result<usize, usize> {
     inodes.binary_search_by_key(&ino, |inode| inode.ino)
 }
 
-/// Removes the lock that an open file has.
+/// Removes the lock of an open file.
 fn release(inodes: &mut Vec<LockedInode>, ino: Ino, held: &Held) -> Woken {
     let (Some(lock), Ok(index)) = (held.get(), find(inodes, ino)) else { return Woken::default() };
     held.set(None);
@@ -191,12 +195,12 @@ impl<S: System> LockTable<S> {
         shards.get(to_usize(ino.0) % SHARDS)
     }
 
-    /// Gives an open file a lock in place of the one that it has; pending while others have locks in
-    /// conflict. As on Linux, it has none meanwhile.
+    /// Gives a lock to an open file, in place of its old one. Pending while other open files hold conflicting
+    /// locks. As on Linux, the old lock is lost meanwhile.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` instead of pending without a context, `ENOLCK` without memory.
+    /// `EAGAIN` in place of pending if `context` is `None`; `ENOLCK` without memory.
     pub(super) fn poll_lock(
         &self,
         context: Option<&Context<'_>>,
@@ -215,7 +219,7 @@ impl<S: System> LockTable<S> {
         result
     }
 
-    /// Removes the lock that an open file has.
+    /// Removes the lock of an open file.
     pub(super) fn unlock(&self, ino: Ino, held: &Held) {
         let Some(shard) = self.shard(ino) else { return };
         let woken = release(&mut shard.lock(), ino, held);
@@ -223,7 +227,7 @@ impl<S: System> LockTable<S> {
     }
 }
 
-/// Gives an open file without a lock one, or registers the waker for a release.
+/// Gives a lock to an open file that has none, or registers the waker for a release.
 fn take(
     inodes: &mut Vec<LockedInode>,
     context: Option<&Context<'_>>,
@@ -297,7 +301,7 @@ mod tests {
         assert_eq!(run(first.lock(Shared, true)), Ok(()));
         assert_eq!(run(second.lock(Shared, true)), Ok(()));
         assert_eq!(run(first.lock(Exclusive, true)), Err(Errno::EAGAIN));
-        // The lock of `first` is gone: `second` is alone.
+        // `first` has lost its lock, so `second` is the only holder.
         assert_eq!(run(second.lock(Exclusive, true)), Ok(()));
         assert_eq!(run(third.lock(Shared, true)), Err(Errno::EAGAIN));
     }
@@ -326,7 +330,7 @@ mod tests {
     }
 
     impl<'a> Call<'a> {
-        /// Has a file wait for a lock.
+        /// Makes a file wait for a lock.
         fn new(file: &'a OpenFile<TestSystem>, lock: FileLock) -> Self {
             let (woken, waker) = wake_count();
             let mut call = Self { future: Box::pin(file.lock(lock, false)), woken, waker };
@@ -376,7 +380,7 @@ mod tests {
         assert_eq!(woken(&calls), [0, 1, 1, 0, 1]);
         files[2].unlock();
         assert_eq!(woken(&calls), [1, 1, 1, 0, 1]);
-        // Another file is faster: the woken call waits again, and the lock is not lost.
+        // Another file is faster: the woken call waits again, and is not forgotten.
         assert_eq!(run(files[5].lock(Exclusive, true)), Ok(()));
         assert!(!calls[0].has_lock());
         files[5].unlock();

@@ -1,4 +1,10 @@
 //! Mounted file systems, and references to their inodes.
+//!
+//! A [`Mount`] is a file system at a place of the tree. A [`Node`] is a counted reference to an inode of a
+//! mount: it keeps the mount in use, and its drop forgets the inode. Each mount knows the directory that it
+//! covers, and knows the mounts on its own directories. So a walk crosses mount points in both directions.
+//! Most file systems find the parent of a directory themselves. For a server that does not, a node keeps a
+//! reference to its parent, which renames must update ([`Node::note_move`]).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,14 +26,14 @@ use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, FoundInode, Ino, Lookup, SetAttr, System};
 
-/// What `/proc/mounts` says of a mounted file system.
+/// A mounted file system in `/proc/mounts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountInfo {
     /// Type of the file system.
     pub type_name: &'static str,
     /// Path of the directory.
     pub path: Vec<u8>,
-    /// Whether it is mounted for reading only.
+    /// True if it is mounted read-only.
     pub is_read_only: bool,
 }
 
@@ -42,15 +48,15 @@ pub(super) struct Mount<S: System> {
     pub(super) covered: Option<Arc<Node<S>>>,
     /// Mounts on directories of this file system.
     submounts: Lock<S, Vec<(Ino, Arc<Self>)>>,
-    /// The numbers of those directories modulo 64, as bits.
+    /// A bit for each of those directories: its number modulo 64.
     submount_bits: AtomicU64,
     /// Advisory locks of its open files.
     pub(super) locks: LockTable<S>,
-    /// Attributes of its inodes; `None` if the file system does not let them be kept.
+    /// Cached attributes of its inodes; `None` if the file system does not permit that.
     attrs: Option<AttrCache<S>>,
-    /// Whether its directories are listed with inodes.
+    /// Decides whether its directories are listed with inodes.
     pub(super) listings: Listings,
-    /// Writes that are collected; `None` if none are.
+    /// Writes that are collected; `None` if no writes are.
     pub(super) write_back: Option<WriteBack<S>>,
 }
 
@@ -77,30 +83,30 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// What keeps attributes, if they may be.
+    /// The cache of attributes, if the file system permits one.
     pub(super) const fn attrs(&self) -> Option<&AttrCache<S>> {
         self.attrs.as_ref()
     }
 
-    /// Whether names and attributes may be kept.
+    /// Returns true if names and attributes may be cached.
     pub(super) const fn has_validity(&self) -> bool {
         self.attrs.is_some()
     }
 
-    /// Forgets the attributes of an inode, after a call has changed them.
+    /// Removes the cached attributes of an inode, after a call has changed them.
     pub(super) fn forget_attr(&self, ino: Ino) {
         if let Some(attrs) = &self.attrs {
             attrs.remove(ino);
         }
     }
 
-    /// Whether writes to an inode are collected, which the server's attributes do not show yet.
+    /// Returns true if writes to an inode are collected. The server's attributes do not show these yet.
     pub(super) fn has_collected(&self, ino: Ino) -> bool {
         self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
     }
 
-    /// Writes what is collected for an inode: before a request that depends on its contents or attributes.
-    /// Returns the error of the writes, which is left to the opening that made them, too.
+    /// Writes out the collected writes of an inode, before a request that depends on its contents or
+    /// attributes. Returns the error of the writes. The opening that made them reports this error, too.
     ///
     /// # Errors
     ///
@@ -134,7 +140,7 @@ impl<S: System> Mount<S> {
     pub(super) fn add_submount(&self, directory: Ino, mount: Arc<Self>) -> Result<(), Errno> {
         let mut submounts = self.submounts.lock();
         if submounts.iter().any(|(ino, _)| *ino == directory) {
-            // `mount` is dropped by the caller's stack, after the lock.
+            // The caller drops `mount`, after the lock is released.
             return Err(Errno::EBUSY);
         }
         submounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
@@ -152,7 +158,7 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// Adds the mounts on directories of this file system, the last one first.
+    /// Appends the mounts on directories of this file system, the last one first.
     ///
     /// # Errors
     ///
@@ -165,7 +171,7 @@ impl<S: System> Mount<S> {
         Ok(())
     }
 
-    /// As [`Self::add_submounts_to`], if there is room for them; else their number.
+    /// Appends them as [`Self::add_submounts_to`] if there is room; otherwise fails with their number.
     fn try_add_submounts_to(&self, mounts: &mut Vec<Arc<Self>>) -> Result<(), usize> {
         let submounts = self.submounts.lock();
         if mounts.capacity() - mounts.len() < submounts.len() {
@@ -185,13 +191,13 @@ impl<S: System> Mount<S> {
     }
 }
 
-/// An inode of a mounted file system. Dropping it drops one reference.
+/// An inode of a mounted file system. A drop of the node drops one reference to the inode.
 #[derive(Debug)]
 pub(super) struct Node<S: System> {
     pub(super) mount: Arc<Mount<S>>,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
-    /// The directory above a directory, where the file system does not find it.
+    /// The parent of a directory, if the file system cannot find it itself.
     above: Lock<S, Option<Arc<Self>>>,
 }
 
@@ -201,39 +207,39 @@ impl<S: System> Node<S> {
         Self::of_found(mount, FoundInode { ino: Ino::ROOT, generation: 0, file_type: FileType::Directory })
     }
 
-    /// An inode that a path leads to, whose reference the node takes over.
+    /// Creates a node for an inode that a path leads to. The node takes over the reference.
     #[inline]
     pub(super) fn new(mount: &Arc<Mount<S>>, found: FoundInode) -> Self {
         let FoundInode { ino, file_type, .. } = found;
         Self { mount: Arc::clone(mount), ino, file_type, above: Mutex::new(None) }
     }
 
-    /// As [`Self::new`], to be shared.
+    /// Creates a node as [`Self::new`], to be shared.
     pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         Self::below(None, mount, found)
     }
 
-    /// As [`Self::of_found`], below a directory that is kept.
+    /// Creates a node as [`Self::of_found`], with a parent to remember.
     fn below(above: Option<Arc<Self>>, mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         let mut node = Self::new(mount, found);
         *node.above.get_mut() = above;
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
-    /// The inode of an entry, whose reference the node takes over.
+    /// Creates a node for the inode of an entry. The node takes over the reference.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
         Self::of_found(mount, entry.found())
     }
 
-    /// The inode of an entry in this directory.
+    /// Creates a node for the inode of an entry in this directory.
     pub(super) fn of_child(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Self>, Errno> {
         let found = entry.found();
         let is_kept = found.file_type == FileType::Directory && !self.file_system().finds_parents();
         Self::below(is_kept.then(|| Arc::clone(self)), &self.mount, found)
     }
 
-    /// Whether `..` leads from here to this very node of a directory, or to the same root, or the file system
-    /// is asked for that.
+    /// Returns true if `..` leads from here to this very node of a directory or to the root of its mount, or
+    /// if the file system finds the parent.
     pub(super) fn is_directly_below(&self, directory: &Arc<Self>) -> bool {
         let is_root = directory.ino == Ino::ROOT;
         let is_it =
@@ -241,22 +247,22 @@ impl<S: System> Node<S> {
         self.above.lock().as_ref().is_none_or(is_it)
     }
 
-    /// The directory above a directory, if the file system does not find it.
+    /// The remembered parent of a directory, if the file system cannot find it itself.
     fn above(&self) -> Option<Arc<Self>> {
         self.above.lock().as_ref().map(Arc::clone)
     }
 
-    /// The directory above, in this file system or in that in which it is mounted, as far as it is known
-    /// without a question.
+    /// The parent directory, in this file system or in the one that it is mounted on, if it is known without
+    /// a request.
     fn known_parent(&self) -> Option<Arc<Self>> {
         self.above().or_else(|| self.mount.covered.as_ref().filter(|_| self.ino == Ino::ROOT).map(Arc::clone))
     }
 
-    /// Notes that a directory was moved below another one of its file system: in this directory and those
-    /// above it, which may be that by other nodes.
+    /// Updates the remembered parent after a directory was moved within its file system. Checks this
+    /// directory and those above it: one of them may be another node of the moved directory.
     pub(super) fn note_move(self: &Arc<Self>, moved: &Self, to: &Arc<Self>) {
-        // A server may claim that it has moved a directory below itself. Nodes that refer to each other would
-        // never be dropped.
+        // A server may claim that it has moved a directory below itself. Then the nodes would refer to each
+        // other, and would never be dropped.
         let is_cycle = successors(Some(Arc::clone(to)), |node| node.above()).any(|node| node.is_same(moved));
         if is_cycle {
             return;
@@ -265,7 +271,7 @@ impl<S: System> Node<S> {
         own.filter(|node| node.is_same(moved)).for_each(|node| node.set_above(to));
     }
 
-    /// Changes the directory above, if it is known here.
+    /// Changes the remembered parent, if there is one.
     fn set_above(&self, to: &Arc<Self>) {
         let before = self.above.lock().as_mut().map(|above| mem::replace(above, Arc::clone(to)));
         if let Some(before) = before {
@@ -300,7 +306,7 @@ impl<S: System> Node<S> {
         self.mount.write_out(self.ino).await?;
         let request = attrs.request();
         let attr = get().await?;
-        // What another thread has collected since is not in them.
+        // These attributes do not include writes that another thread has collected since.
         if !self.mount.has_collected(self.ino) {
             attrs.insert(request, &attr);
         }
@@ -318,13 +324,13 @@ impl<S: System> Node<S> {
         result.map(drop)
     }
 
-    /// Looks a name up in this directory.
+    /// Asks the file system for a name in this directory.
     pub(super) async fn ask(&self, name: &[u8]) -> Result<Lookup, Errno> {
         complete(|call| self.file_system().lookup(call, self.name(name))).await
     }
 
-    /// Looks a name up, and keeps the attributes of its inode if it has one: the node is its, and refers to
-    /// it.
+    /// Asks the file system for a name, and caches the attributes if the name has an inode. The returned node
+    /// holds the reference to the inode.
     pub(super) async fn ask_and_keep(
         self: &Arc<Self>,
         name: &[u8],
@@ -344,25 +350,25 @@ impl<S: System> Node<S> {
         }
     }
 
-    /// The node, or the root of what is mounted on it.
+    /// The node itself, or the root of the file system that is mounted on it.
     pub(super) fn or_mounted(self: Arc<Self>) -> Result<Arc<Self>, Errno> {
         self.mount.submount(self.ino).map_or(Ok(self), |mount| Self::root(&mount))
     }
 
-    /// The inode with a name in this directory, or the root of what is mounted on it. The name is not looked
-    /// for in the name cache.
+    /// The inode of a name in this directory, or the root of the file system that is mounted on it. Does not
+    /// use the name cache.
     pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
         self.of_child(&self.ask(name).await?.found()?)?.or_mounted()
     }
 
-    /// Looks up all names of a path at once, if the file system can do that: [`FileSystem::lookup_path`].
+    /// Looks up all names of a path at once, if the file system can: see [`FileSystem::lookup_path`].
     pub(super) fn lookup_path(&self, path: &[u8]) -> Option<FoundInode> {
         self.file_system().lookup_path(self.ino, path, self.mount.submount_bits())
     }
 
-    /// The name in this directory of one below it.
+    /// Finds the name that a directory has in this directory.
     pub(super) async fn name_of(&self, directory: &Self) -> Result<Vec<u8>, Errno> {
-        // A mount has the name of what it covers.
+        // The root of a mount has the name of the directory that it covers.
         let mut sought = directory;
         while sought.ino == Ino::ROOT {
             sought = sought.mount.covered.as_ref().ok_or(Errno::ENOENT)?;
@@ -384,7 +390,7 @@ impl<S: System> Node<S> {
         result.and(name)
     }
 
-    /// The parent directory; of the root, itself.
+    /// The parent directory; the root's is the root itself.
     pub(super) async fn parent(self: &Arc<Self>) -> Result<Arc<Self>, Errno> {
         let mut node = self;
         while node.ino == Ino::ROOT {
@@ -423,8 +429,8 @@ impl<S: System> Drop for Node<S> {
     }
 }
 
-/// Drops a directory, and those above that only it refers to. In a loop: the depth of directories has no
-/// bound, that of calls does.
+/// Drops a directory, and the parents to which only it refers. It is a loop, because directories may be
+/// arbitrarily deep but the stack is not.
 #[cold]
 fn drop_directories<S: System>(directory: Arc<Node<S>>) {
     let mut next = Some(directory);

@@ -1,10 +1,11 @@
-//! The name cache: where names lead, for as long as file systems say that it may be kept.
+//! The name cache: the inodes of names, for as long as file systems say that they are valid. It is Linux's
+//! dcache in small.
 //!
-//! A name belongs to one of the buckets, each of which has a lock of its own; so names are found without a
-//! lock of all. Each bucket keeps the names that were used last.
+//! A name belongs to one of the buckets by its hash. Each bucket has a lock of its own, so there is no global
+//! lock. Each bucket holds the names that were used last. An entry may also say that a name does not exist.
 //!
-//! The reply to a lookup may be older than a change of the name that was made meanwhile. So each change by
-//! this machine counts in the bucket, and what was looked up before a change is not kept.
+//! The reply to a lookup may be older than a change of the name that this machine has made meanwhile. So each
+//! bucket counts changes by this machine, and a reply is not stored if there was a change since the request.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -25,13 +26,13 @@ use crate::system::{Lock, allocated, copied};
 /// Number of buckets.
 const BUCKETS: usize = 128;
 
-/// Maximum number of names in a bucket. A name keeps inodes in use, which a server may have few of.
+/// Maximum number of names in a bucket. A name keeps inodes in use, and a server may have few of these.
 const WAYS: usize = 4;
 
-/// Where names lead.
+/// The cached names of all mounts.
 #[derive(Debug)]
 pub(super) struct NameCache<S: System> {
-    /// Allocated for the first name that may be kept.
+    /// Allocated when the first name is stored.
     buckets: OnceBox<Buckets<S>>,
     /// Number of changes of names by this machine, in all buckets.
     changes: AtomicU64,
@@ -44,33 +45,34 @@ type Buckets<S> = [Lock<S, Bucket<S>>; BUCKETS];
 struct Bucket<S: System> {
     /// Number of changes of names by this machine.
     changes: u64,
-    /// The name that was used last comes first.
+    /// The names, the one that was used last first.
     names: [Option<CachedName<S>>; WAYS],
 }
 
 #[derive(Debug)]
 struct CachedName<S: System> {
-    /// Kept in use: else a server may give its number to another directory, which is found by it then.
+    /// The reference keeps the directory in use. Without it, a server may give the directory's number to
+    /// another directory, and this name would be found there.
     directory: Arc<Node<S>>,
     name: Box<[u8]>,
     /// `None`: the name does not exist.
     node: Option<Arc<Node<S>>>,
-    /// Time of the [clock](System::monotonic) from which on it is not valid.
+    /// Time of the [clock](System::monotonic) at which the name becomes invalid.
     deadline: u64,
-    /// Whether a listing has found it, and no lookup since.
+    /// True if a listing has added the name, and no lookup has found it since.
     is_listed: bool,
 }
 
-/// What is known of a name.
+/// Result of looking for a name in the cache.
 #[derive(Debug)]
 pub(super) enum Known<S: System> {
-    /// Where it leads; nowhere with `None`.
+    /// The inode of the name; `None` if the name does not exist.
     Name(Option<Arc<Node<S>>>),
-    /// The name is to be looked up.
+    /// The name is not cached and must be looked up.
     Nothing(Lookup),
 }
 
-/// A lookup that was begun at a time.
+/// A lookup in progress, with the number of changes and the time at its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookup {
     bucket: usize,
@@ -78,19 +80,19 @@ pub(super) struct Lookup {
     started: u64,
 }
 
-/// A listing of a directory that was begun at a time.
+/// A listing in progress, with the number of changes and the time at its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListingStart {
     changes: u64,
     started: u64,
 }
 
-/// What becomes of a name that a listing has found.
+/// Result of adding a name of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
-    /// It is kept, or was kept already, or has been changed meanwhile.
+    /// The name is cached, was cached already, or has changed meanwhile.
     Done,
-    /// There is no room but in place of names of the same listing, or of those used most recently.
+    /// There is only room in place of names of the same listing, or of names that were used more recently.
     NoRoom,
 }
 
@@ -105,13 +107,13 @@ impl<S: System> Bucket<S> {
         self.names.iter().position(|cached| cached.as_ref().is_some_and(|cached| cached.is(directory, name)))
     }
 
-    /// Takes a name out; the caller drops it without the lock.
+    /// Takes a name out. The caller drops it without the lock.
     fn take(&mut self, directory: &Node<S>, name: &[u8]) -> Option<CachedName<S>> {
         let position = self.position(directory, name)?;
         self.names.get_mut(position)?.take()
     }
 
-    /// Puts a name first; returns the one that was used least recently if there is no room for both.
+    /// Puts a name first. If there is no room, returns the name that was used least recently.
     fn put_first(&mut self, mut cached: Option<CachedName<S>>) -> Option<CachedName<S>> {
         for place in &mut self.names {
             mem::swap(place, &mut cached);
@@ -122,9 +124,10 @@ impl<S: System> Bucket<S> {
         cached
     }
 
-    /// Adds a name of a listing unless it is there. It gets an empty place, or that of a name that is not
-    /// valid any more, or of one that was used less recently than another; but not of one that the same
-    /// listing has added and no lookup has found since. Returns what the caller drops without the lock.
+    /// Adds a name of a listing unless it is already there. It takes an empty place, the place of an invalid
+    /// name, or that of a name that was used less recently than another. It does not take the place of a name
+    /// that the same listing has added, unless a lookup has found that name since. The caller drops the
+    /// returned name without the lock.
     fn add_listed(&mut self, cached: CachedName<S>, now: u64) -> (Option<CachedName<S>>, Listed) {
         if self.position(&cached.directory, &cached.name).is_some() {
             return (Some(cached), Listed::Done);
@@ -147,19 +150,19 @@ impl<S: System> NameCache<S> {
         Self { buckets: OnceBox::new(), changes: AtomicU64::new(0), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The buckets, allocated if need be; none without memory.
+    /// The buckets, allocated at the first call; empty without memory.
     fn buckets(&self) -> &[Lock<S, Bucket<S>>] {
         let new = || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] });
         allocated(&self.buckets, new)
     }
 
     fn bucket_of(&self, directory: &Node<S>, name: &[u8]) -> usize {
-        // A remainder below the number of buckets.
+        // The remainder is below the number of buckets, so the conversion cannot fail.
         let key = (directory.mount.device, directory.ino.0, name);
         usize::try_from(self.hasher.hash_one(key) % BUCKETS as u64).unwrap_or(0)
     }
 
-    /// What is known of a name in a directory.
+    /// Looks for a name in a directory.
     pub(super) fn find(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Known<S> {
         let now = S::monotonic();
         let bucket = self.bucket_of(directory, name);
@@ -168,8 +171,8 @@ impl<S: System> NameCache<S> {
         let mut names = lock.lock();
         lookup.changes = names.changes;
         let Some(mut cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
-        // A directory that was moved is above what is in it by another node, which leads to another directory
-        // by `..`.
+        // After a directory was moved, cached nodes of its subdirectories may still have its old node as
+        // parent. From that node, `..` would lead to the directory where it was before.
         let is_valid = now < cached.deadline
             && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
         if !is_valid {
@@ -179,23 +182,23 @@ impl<S: System> NameCache<S> {
         }
         let node = cached.node.clone();
         let is_first_use = mem::take(&mut cached.is_listed);
-        // There is room: the name has just been taken out.
+        // This returns `None`: there is room, since the name has just been taken out.
         let none = names.put_first(Some(cached));
         drop(names);
         drop(none);
-        // A program that opens the directories of a listing need not look at its files.
+        // Only the use of a file counts: a program that opens subdirectories need not look at files.
         if is_first_use && node.as_ref().is_some_and(|node| !node.is_directory()) {
             directory.mount.listings.note_use();
         }
         Known::Name(node)
     }
 
-    /// To be called before a directory is listed.
+    /// Notes the start of a listing. Called before the directory is read.
     pub(super) fn start_listing(&self) -> ListingStart {
         ListingStart { changes: self.changes.load(Acquire), started: S::monotonic() }
     }
 
-    /// Whether a name is kept, which a listing has found.
+    /// Returns true if the cache already has a name that a listing has found.
     pub(super) fn is_kept(&self, start: ListingStart, directory: &Node<S>, name: &[u8]) -> bool {
         let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return false };
         let bucket = lock.lock();
@@ -204,8 +207,8 @@ impl<S: System> NameCache<S> {
         cached.is_some_and(|cached| start.started < cached.deadline)
     }
 
-    /// Keeps where a name of a listing leads, for a time in nanoseconds from the start of the listing on, if
-    /// there is room.
+    /// Stores the inode of a name of a listing, if there is room. It is valid for a time in nanoseconds from
+    /// the start of the listing on.
     pub(super) fn insert_listed(
         &self,
         start: ListingStart,
@@ -235,7 +238,7 @@ impl<S: System> NameCache<S> {
         result
     }
 
-    /// Keeps where a name leads, for a time in nanoseconds from the start of its lookup on.
+    /// Stores the inode of a name. It is valid for a time in nanoseconds from the start of the lookup on.
     pub(super) fn insert(
         &self,
         lookup: Lookup,
@@ -265,10 +268,11 @@ impl<S: System> NameCache<S> {
         drop(removed);
     }
 
-    /// Forgets a name, after this machine has changed it.
+    /// Removes a name, after this machine has changed it.
     pub(super) fn remove(&self, directory: &Node<S>, name: &[u8]) {
         let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return };
-        // Before the lock is taken: a name that is listed meanwhile is removed here, or not kept.
+        // Counted before the lock is taken: a concurrent listing either sees the new count, or its name is
+        // removed here.
         self.changes.fetch_add(1, Release);
         let mut bucket = lock.lock();
         bucket.changes += 1;
@@ -277,7 +281,7 @@ impl<S: System> NameCache<S> {
         drop(removed);
     }
 
-    /// Forgets all names.
+    /// Removes all names.
     pub(super) fn clear(&self) {
         for lock in self.buckets.get().map_or(&[][..], |buckets| buckets) {
             let removed = mem::replace(&mut lock.lock().names, [const { None }; WAYS]);

@@ -1,4 +1,9 @@
 //! Calls that create, remove and rename names.
+//!
+//! Each call walks to its name, checks what Linux checks above the file system (mount points, trailing
+//! slashes, read-only mounts), and makes one request. Afterwards it removes the changed names from the name
+//! cache and the changed inodes from the attribute cache, also if the request has failed: a server may fail
+//! after it has made the change. A rename of a directory also updates the parents that nodes remember.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::SeqCst;
@@ -11,13 +16,13 @@ use super::{UMASK, Vfs};
 use crate::file_system::complete;
 use crate::{Entry, RenameFlags, System};
 
-/// Whether something is mounted on the last directory of a walk.
+/// Returns true if something is mounted on the last directory of a walk.
 fn is_mount_point<S: System>(walked: &Walked<'_, S>) -> bool {
     walked.node.as_ref().is_some_and(|node| !Arc::ptr_eq(&node.mount, &walked.parent.mount))
 }
 
 impl<S: System> Vfs<S> {
-    /// Walks to a name that does not exist, in a directory that can be written.
+    /// Walks to a name that does not exist, in a directory on a writable mount.
     async fn walk_to_new<'p>(&self, path: &'p [u8]) -> Result<Walked<'p, S>, Errno> {
         let walked = self.walk(path, LastLink::Keep).await?;
         if walked.node.is_some() {
@@ -27,7 +32,7 @@ impl<S: System> Vfs<S> {
         Ok(walked)
     }
 
-    /// Ends a call that has created a name, whether it has failed or not.
+    /// Ends a call that has tried to create a name.
     fn end_creation(
         &self,
         parent: &Node<S>,
@@ -74,7 +79,8 @@ impl<S: System> Vfs<S> {
         self.end_creation(parent, name, created)
     }
 
-    /// Creates another name of a file (`link`). A symbolic link at `existing` gets it itself.
+    /// Creates another name of a file (`link`). If `existing` leads to a symbolic link, the link itself gets
+    /// the name.
     ///
     /// # Errors
     ///
@@ -97,7 +103,7 @@ impl<S: System> Vfs<S> {
         self.end_creation(parent, name, created)
     }
 
-    /// Removes a name of what is no directory (`unlink`).
+    /// Removes a name of anything but a directory (`unlink`).
     ///
     /// # Errors
     ///
@@ -134,7 +140,7 @@ impl<S: System> Vfs<S> {
             b".." => return Err(Errno::ENOTEMPTY),
             _ => {}
         }
-        // A server may not say that a name does not exist: virtiofsd of QEMU 7.2 has EIO for that.
+        // virtiofsd of QEMU 7.2 returns EIO for a name that does not exist, so this is checked here.
         if walked.node.is_none() {
             return Err(Errno::ENOENT);
         }
@@ -148,7 +154,7 @@ impl<S: System> Vfs<S> {
         result
     }
 
-    /// Renames a file or directory, and replaces what has the new name.
+    /// Renames a file or directory, and replaces the file or directory that has the new name.
     ///
     /// # Errors
     ///
@@ -189,7 +195,8 @@ impl<S: System> Vfs<S> {
         result
     }
 
-    /// Has the current directory, and those above it, refer to where directories were renamed.
+    /// Updates the remembered parents of the current directory and of those above it after a directory was
+    /// renamed.
     fn note_rename(&self, from: &Walked<'_, S>, to: &Walked<'_, S>, is_exchange: bool) {
         if from.parent.is_same(&to.parent) {
             return;
@@ -204,7 +211,7 @@ impl<S: System> Vfs<S> {
     }
 }
 
-/// Checks the two ends of a rename for existence, and for slashes behind names of what is no directory.
+/// Checks that both ends of a rename exist, and that only names of directories are followed by slashes.
 fn check_slashes<S: System>(
     from: &Walked<'_, S>,
     to: &Walked<'_, S>,

@@ -13,7 +13,7 @@ use super::{UMASK, Vfs};
 use crate::file_system::{Call, Opened, complete};
 use crate::{FileType, SetAttr, System};
 
-/// What opening a path gives.
+/// Result of opening a path.
 #[derive(Debug)]
 pub enum OpenedPath<S: System> {
     /// An open file or directory.
@@ -40,28 +40,32 @@ impl<S: System> Vfs<S> {
         }
         let is_creating = flags & O_CREAT != 0;
         let is_exclusive = is_creating && flags & O_EXCL != 0;
+        // As on Linux: `O_NOFOLLOW`, or `O_EXCL` with `O_CREAT`, keeps a link at the end, except that a slash
+        // after the link makes the call follow it. With `O_CREAT`, a slash is an error below, so the link is
+        // not followed.
         let last = match (is_creating, is_exclusive || flags & O_NOFOLLOW != 0) {
             (true, true) => LastLink::Keep,
             (true, false) => LastLink::FollowWithoutSlash,
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
-        // The error after which the kept names were given up.
+        // The error for which the name cache was emptied.
         let mut full = None;
         loop {
             let walked = self.walk(path, last).await?;
+            // Linux does not create a regular file at a path that ends in a slash.
             if is_creating && walked.has_slash && walked.has_proper_name() {
                 return Err(Errno::EISDIR);
             }
             match walked.node {
-                // A server that was full may have created the file and failed then.
+                // A server that was out of descriptors may have created the file before it failed.
                 Some(_) if is_exclusive => return Err(full.unwrap_or(Errno::EEXIST)),
                 Some(_) => return self.open_existing(&walked.existing()?, flags).await,
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
             }
             match self.create(&walked, permissions, flags).await {
-                // Another thread was faster.
+                // Another thread has created it in between: the next walk finds it.
                 Err(Errno::EEXIST) if !is_exclusive => {}
                 Err(error @ (Errno::ENFILE | Errno::EMFILE)) if full.is_none() && self.make_room(error) => {
                     full = Some(error);
@@ -71,7 +75,7 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// Opens an inode; once more if the names that are kept have taken what that needs.
+    /// Opens an inode. If memory or descriptors are short, empties the name cache and tries once more.
     async fn open_existing(&self, node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
         match open_existing(node, flags).await {
             Err(error) if node.mount.has_validity() && self.make_room(error) => {
@@ -81,7 +85,7 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// Creates a regular file where a walk has found none, and opens it.
+    /// Creates a regular file where a walk has found no name, and opens it.
     async fn create(
         &self,
         walked: &Walked<'_, S>,
@@ -104,9 +108,9 @@ impl<S: System> Vfs<S> {
         });
         let result = node.and_then(|node| open_path(node, opened, flags));
         if result.is_err() {
-            // A call that fails creates nothing, where the file system can tell whether the name is still
-            // that of the new file. A server cannot: there an empty file stays, as another thread may have
-            // given the name to another file.
+            // A call that fails must create nothing. But removing the file is safe only if the file system
+            // can tell that the name still leads to it. A server cannot, as another thread may have given the
+            // name to another file. There, an empty file stays.
             let stops = parent.mount.submount_bits();
             let found = entry.found();
             if parent.file_system().unlink_path(parent.ino, name, stops, Some(found)).is_some() {
@@ -117,7 +121,7 @@ impl<S: System> Vfs<S> {
     }
 }
 
-/// Checks whether an inode that exists can be opened.
+/// Checks that an existing inode can be opened.
 ///
 /// # Errors
 ///

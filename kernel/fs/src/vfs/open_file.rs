@@ -1,4 +1,13 @@
-//! Open files: what descriptors refer to.
+//! Open file descriptions (Linux's `struct file`): the objects that file descriptors refer to.
+//!
+//! An [`OpenFile`] has an inode, an access mode, a position and flags. Calls without an offset acquire the
+//! position, so that one of them at a time uses it (POSIX.1-2017, 2.9.7). Writes are counted, so that `close`
+//! asks the file system for errors only if there were writes since the last report.
+//!
+//! The functions with `_now` in their names are fast paths, which never wait and may be called under a
+//! spinlock. A file on a file system in memory needs no request to be opened and closed. Its open file can be
+//! [retired](OpenFile::retire_now) and used again for another file, which saves an allocation for each
+//! `open`.
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -19,12 +28,12 @@ use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::{DirEntry, Entry, FileType, FoundInode, Ino, PageWindow, SetAttr, StatFs, System};
 
-/// Where a position is counted from.
+/// Reference point of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
     /// The start of the file.
     Start,
-    /// The position.
+    /// The current position.
     Current,
     /// The end of the file.
     End,
@@ -33,7 +42,7 @@ pub enum Whence {
 /// The inode of an open file.
 #[derive(Debug)]
 pub(super) enum OpenNode<S: System> {
-    /// One that nothing else refers to by this node, and that has no opening in the file system; none of a
+    /// An inode that only this open file refers to, and for which the file system has no opening. Never a
     /// directory.
     Own(Node<S>),
     Shared(Arc<Node<S>>),
@@ -51,22 +60,22 @@ impl<S: System> Deref for OpenNode<S> {
     }
 }
 
-/// An open file or directory, with a position and flags. Two descriptors share one if one is a duplicate of
-/// the other.
+/// An open file or directory, with a position and flags. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
     node: OpenNode<S>,
     inode: OpenInode,
-    /// Access mode.
+    /// Access mode of the `open` call.
     access_mode: i32,
-    /// Whether writes are at the end of the file (`O_APPEND`).
+    /// True if writes append (`O_APPEND`).
     is_appending: AtomicBool,
-    /// Number of writes, and of those whose errors `close` need not report any more.
+    /// Number of writes, and the value of this number up to which errors were reported.
     writes: AtomicU64,
     reported: AtomicU64,
-    /// Whether the opening has ended, and with it the reference to the inode.
+    /// True if the opening has ended. Then there is no reference to the inode.
     is_retired: AtomicBool,
-    /// The opening in the file system, if its writes are collected; else it is this open file's.
+    /// The opening in the file system, if its writes are collected. Otherwise this open file releases it
+    /// itself.
     opening: Option<Arc<Opening>>,
     /// The advisory lock.
     lock: Held,
@@ -74,7 +83,7 @@ pub struct OpenFile<S: System> {
 }
 
 impl<S: System> OpenFile<S> {
-    /// An opened inode. Without memory, it is released.
+    /// Creates the open file of an opened inode. Without memory, the inode is released.
     ///
     /// # Errors
     ///
@@ -87,8 +96,9 @@ impl<S: System> OpenFile<S> {
         S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
     }
 
-    /// An inode that a path leads to, which the file system has opened without a handle; it is no directory.
-    /// The open file takes over the reference. Without memory, it is dropped.
+    /// Creates the open file of an inode that a path leads to. The file system has opened it without a
+    /// handle, and it is not a directory. The open file takes over the reference. Without memory, the
+    /// reference is dropped.
     ///
     /// # Errors
     ///
@@ -119,11 +129,12 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Ends the opening of a file that a path has led to at once, if it has neither errors to report nor a
-    /// lock, and if nothing is freed: it is called under a spinlock. Returns whether it has. Then this open
-    /// file has no reference to its inode.
+    /// Ends the opening of a file that was opened by a fast path. It fails if there are errors to report, if
+    /// there is a lock, or if memory would be freed: the caller holds a spinlock. Returns true if it has
+    /// ended. Then this open file has no reference to its inode.
     ///
-    /// The caller has the only reference, and uses it for [`Self::reuse`] only afterwards.
+    /// The caller has the only reference to this open file. After success, it uses it for [`Self::reuse`]
+    /// only.
     #[inline]
     pub fn retire_now(&self) -> bool {
         let OpenNode::Own(node) = &self.node else { return false };
@@ -134,8 +145,8 @@ impl<S: System> OpenFile<S> {
         true
     }
 
-    /// Makes a retired open file one of what a path leads to, whose reference it takes over, in the same
-    /// mount. Returns whether it has: not if it has another mount.
+    /// Makes a retired open file that of another inode, which a path leads to, and takes over the reference
+    /// to it. Returns true if it has. It has not if the inode is on another mount.
     #[inline(always)]
     pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> bool {
         let OpenNode::Own(node) = &mut self.node else { return false };
@@ -163,7 +174,7 @@ impl<S: System> OpenFile<S> {
         if self.access_mode == 0 { Err(Errno::EBADF) } else { Ok(()) }
     }
 
-    /// Reads at the position and advances it; appends nothing at the end of the file.
+    /// Reads at the position and advances it. Appends nothing to `buffer` at the end of the file.
     ///
     /// # Errors
     ///
@@ -187,8 +198,8 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
-    /// [`Self::read_at`] to the start of `buffer` if it needs no waiting: for callers that hold a lock.
-    /// Returns the number of bytes; `None` if [`Self::read_at`] is to be called without the lock.
+    /// Does [`Self::read_at`] to the start of `buffer` if no waiting is needed; the caller may hold a lock.
+    /// Returns the number of bytes. `None`: the caller must use [`Self::read_at`], without the lock.
     #[inline]
     pub fn read_at_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
         self.check_readable().ok()?;
@@ -204,20 +215,20 @@ impl<S: System> OpenFile<S> {
             reply
         })
         .await;
-        // The time of the last read has changed, unless the client of a server had the data: such a reply
-        // does not wait.
+        // A read changes the time of the last read, unless the client of a server had the data cached. In
+        // that case the reply was not pending.
         if was_pending {
             self.node.mount.forget_attr(self.inode.ino);
         }
         result
     }
 
-    /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position behind what
-    /// was written. Returns the number of bytes.
+    /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position after the
+    /// written bytes. Returns the number of bytes.
     ///
     /// # Errors
     ///
-    /// `EBADF` without write access, `EINVAL` if the bytes would end behind the largest offset, `EFBIG`,
+    /// `EBADF` without write access, `EINVAL` if the bytes would end beyond the largest offset, `EFBIG`,
     /// `ENOSPC`, `EIO`.
     pub async fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.check_writable()?;
@@ -228,7 +239,8 @@ impl<S: System> OpenFile<S> {
         let start = self.write_position(position.offset);
         check_end(start, bytes)?;
         let written = self.write_from(start, bytes).await?;
-        // Else it stays: any other offset would be one that the program does not expect either.
+        // If the end is not known, the position stays: any other value would be as unexpected for the
+        // program.
         position.offset = written.end.unwrap_or(position.offset);
         Ok(written.count)
     }
@@ -257,28 +269,29 @@ impl<S: System> OpenFile<S> {
             mount.forget_attr(self.inode.ino);
             written
         };
-        // Afterwards: a call that makes durable what was written before does not count this one.
+        // Counted after the write: a concurrent `fsync` must not take this write for one of those that it
+        // covers.
         self.writes.fetch_add(1, Relaxed);
         written
     }
 
-    /// [`Self::write_at`] of all bytes if it needs no waiting, as [`Self::read_at_now`]. Returns the offset
-    /// behind them.
+    /// Does [`Self::write_at`] of all bytes if no waiting is needed, as [`Self::read_at_now`]. Returns the
+    /// offset after the bytes.
     #[inline]
     pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.check_writable().ok()?;
         self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
     }
 
-    /// Has the file system lend the page of an offset to the window of the descriptor, if it does that: for
-    /// callers that hold the lock of the descriptor.
+    /// Asks the file system to lend the page of an offset to the window of a descriptor. The caller may hold
+    /// the lock of the descriptor. The file system may ignore this.
     pub fn lend_page(&self, offset: u64, window: &'static PageWindow<S>) {
         let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
         let access = Access { reads: self.check_readable().is_ok(), writes };
         self.node.file_system().lend_page(self.inode.ino, offset, access, window);
     }
 
-    /// Has the file system take back the page that a window has.
+    /// Asks the file system to take back the page that a window has.
     pub fn take_back_page(&self) {
         self.node.file_system().take_back_page(self.inode.ino);
     }
@@ -287,8 +300,8 @@ impl<S: System> OpenFile<S> {
         if self.is_appending.load(Relaxed) { WriteAt::End } else { WriteAt::Offset(offset) }
     }
 
-    /// Moves the position and returns it. Of a directory, it is one that reading its entries has returned, or
-    /// 0.
+    /// Moves the position and returns it. The position of a directory must be 0 or one that reading its
+    /// entries has returned.
     ///
     /// # Errors
     ///
@@ -296,7 +309,7 @@ impl<S: System> OpenFile<S> {
     pub async fn seek(&self, offset: i64, whence: Whence) -> Result<u64, Errno> {
         let mut position = self.position.acquire().await?;
         let base = match whence {
-            // As tmpfs: positions of a directory are no numbers of bytes.
+            // As tmpfs: positions of a directory are not numbers of bytes.
             Whence::End if self.node.is_directory() => return Err(Errno::EINVAL),
             Whence::Start => 0,
             Whence::Current => position.offset,
@@ -339,13 +352,13 @@ impl<S: System> OpenFile<S> {
         self.node.set_attr(changes).await
     }
 
-    /// Whether [`Self::flush`] may have something to do.
+    /// Returns true if [`Self::flush`] may have errors to report.
     #[inline]
     pub fn is_dirty(&self) -> bool {
         self.writes.load(Relaxed) != self.reported.load(Relaxed)
     }
 
-    /// Reports an error of what was written since the last flush: before a descriptor is closed (`close`).
+    /// Reports errors of writes since the last flush, before a descriptor is closed (`close`).
     ///
     /// # Errors
     ///
@@ -362,37 +375,38 @@ impl<S: System> OpenFile<S> {
         self.take_error().and(result)
     }
 
-    /// Fails with the error of a write that was collected.
+    /// Fails with the error of a collected write, if there was one.
     fn take_error(&self) -> Result<(), Errno> {
         self.opening.as_ref().map_or(Ok(()), |opening| opening.take_error())
     }
 
-    /// Makes what was written durable (`fsync`, or `fdatasync` with `data_only`).
+    /// Makes earlier writes durable (`fsync`, or `fdatasync` with `data_only`).
     ///
     /// # Errors
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        // The call need not concern what is written while it lasts.
+        // Read before the request: it need not cover writes that are made meanwhile.
         let writes = self.writes.load(Relaxed);
         let lost = self.node.mount.write_out(self.inode.ino).await?;
         let result = complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await;
-        // If it succeeds, it has reported the errors. Else they are left to `flush`.
+        // On success, it has covered the errors of these writes. Otherwise they are left to `flush`.
         if result.is_ok() {
             self.reported.fetch_max(writes, Relaxed);
         }
         self.take_error()?;
-        // Of another opening, which gets it, too: what it has written is not durable.
+        // The error of another opening's collected writes, which that opening reports, too: they are not
+        // durable.
         lost.map_or(Ok(()), Err)?;
         match result {
-            // As on Linux.
+            // As on Linux: `ENOSYS` means that the file system has nothing to do.
             Err(Errno::ENOSYS) => Ok(()),
             result => result,
         }
     }
 
-    /// Calls `entries` with entries of the directory from the position on until it breaks, and moves the
-    /// position behind the last one that it has taken.
+    /// Calls `entries` with entries of the directory, beginning at the position, until it breaks. Moves the
+    /// position after the last entry that it has accepted.
     ///
     /// # Errors
     ///
@@ -404,8 +418,8 @@ impl<S: System> OpenFile<S> {
         self.read_entries(false, |entry, _| entries(entry)).await
     }
 
-    /// [`Self::read_directory`], if `is_plus` with the inodes that the file system passes
-    /// ([`FileSystem::readdir_plus`](crate::FileSystem::readdir_plus)).
+    /// Reads as [`Self::read_directory`]. With `is_plus`, `entries` also gets the inodes that the file system
+    /// passes ([`FileSystem::readdir_plus`](crate::FileSystem::readdir_plus)).
     pub(super) async fn read_entries(
         &self,
         is_plus: bool,
@@ -430,21 +444,21 @@ impl<S: System> OpenFile<S> {
         .await;
         position.offset = next;
         match result {
-            // So a server may answer for a removed directory, which is read as an empty one (POSIX.1-2017,
-            // readdir).
+            // A server may return this for a removed directory, which must read as an empty one
+            // (POSIX.1-2017, readdir).
             Err(Errno::ENOENT) => Ok(()),
-            // The entries before the failure are returned, and the next call fails.
+            // The entries before the failure are returned; the next call will fail.
             Err(_) if next != start => Ok(()),
             result => result,
         }
     }
 
-    /// Gives the file an advisory lock in place of the one that it has (`flock`). Waits for others to release
-    /// theirs if they are in conflict.
+    /// Gives an advisory lock to the file in place of its old one (`flock`). Waits while other open files
+    /// hold conflicting locks.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` instead of waiting if `is_trying`, `ENOLCK` without memory.
+    /// `EAGAIN` in place of waiting if `is_trying`; `ENOLCK` without memory.
     pub async fn lock(&self, lock: FileLock, is_trying: bool) -> Result<(), Errno> {
         let (locks, ino) = (&self.node.mount.locks, self.inode.ino);
         poll_fn(|context| locks.poll_lock((!is_trying).then_some(&*context), (ino, &self.lock), lock)).await
@@ -465,7 +479,7 @@ impl<S: System> OpenFile<S> {
     }
 }
 
-/// Checks that bytes to be written at an offset end at one of type `i64` (`rw_verify_area` of Linux).
+/// Checks that the offset at the end of a write fits into `i64` (Linux, `rw_verify_area`).
 fn check_end(start: WriteAt, bytes: &[u8]) -> Result<(), Errno> {
     let WriteAt::Offset(offset) = start else { return Ok(()) };
     let end = offset.checked_add(bytes.len() as u64);
@@ -482,8 +496,8 @@ impl<S: System> Positioned for OpenFile<S> {
     }
 }
 
-/// As an object, an open file has what every descriptor has; its own operations are methods, for the kernel
-/// to call.
+/// As an object, an open file has only the operations that every descriptor has. The kernel calls the others,
+/// which need the type.
 impl<S: System> Object for OpenFile<S> {
     fn status_flags(&self) -> i32 {
         let appending = if self.is_appending.load(Relaxed) { O_APPEND } else { 0 };
@@ -501,7 +515,7 @@ impl<S: System> Object for OpenFile<S> {
     }
 
     fn set_nonblocking(&self, _nonblocking: bool) -> Result<(), Errno> {
-        // Without effect, as on Linux.
+        // Other flags have no effect, as on Linux.
         Ok(())
     }
 }
@@ -514,10 +528,11 @@ impl<S: System> Drop for OpenFile<S> {
         if *self.is_retired.get_mut()
             && let OpenNode::Own(node) = &mut self.node
         {
-            // The root needs no reference.
+            // The reference was dropped by `retire_now`. The root is used in its place since it needs no
+            // reference.
             node.ino = Ino::ROOT;
         }
-        // What a path has led to was not opened in the file system.
+        // An inode that a path has led to was not opened in the file system, so it is not released.
         if let OpenNode::Shared(node) = &self.node
             && self.opening.is_none()
         {

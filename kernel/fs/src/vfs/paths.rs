@@ -1,4 +1,4 @@
-//! Calls whose path a file system in memory follows at once, without a task that waits.
+//! Fast paths of calls with a path: a file system in memory follows the whole path at once, without a task.
 
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
@@ -12,32 +12,32 @@ use super::open::check_open;
 use super::{OpenFile, UMASK, Vfs};
 use crate::{FileType, FoundInode, System};
 
-/// Whether a path may lead to something other than a directory.
+/// Returns true if a path may lead to anything but a directory, and is not too long.
 fn is_followed(path: &[u8]) -> bool {
     path.len() <= MAX_PATH && !matches!(path.last(), None | Some(b'/'))
 }
 
 impl<S: System> Vfs<S> {
-    /// Calls `action` with the directory in which a path begins.
+    /// Calls `action` with the directory at which a path begins.
     #[inline]
     pub fn with_start<T>(&self, path: &[u8], action: impl FnOnce(Start<'_, S>) -> Option<T>) -> Option<T> {
         if !is_followed(path) {
             return None;
         }
         let current = (path.first() != Some(&b'/')).then(|| self.current_directory());
-        // One call of the action, which so becomes part of its caller.
+        // There is only one call of the action, so that the compiler inlines it.
         action(Start(current.as_ref().unwrap_or(&self.root)))
     }
 
-    /// The directory in which an absolute path begins; `None` for another path, or if a call with it may have
-    /// to wait.
+    /// The directory at which an absolute path begins. `None` for a relative path, or if a call with the path
+    /// may have to wait.
     #[inline]
     pub fn root_start(&self, path: &[u8]) -> Option<Start<'_, S>> {
         (is_followed(path) && path.first() == Some(&b'/')).then(|| Start(&self.root))
     }
 
-    /// Stores what [`Self::metadata`] returns, with symbolic links followed or not, if it needs no waiting.
-    /// `None`: [`Self::metadata`] is to be called.
+    /// Stores the result of [`Self::metadata`], with symbolic links followed or not, if no waiting is needed.
+    /// `None`: the caller must use [`Self::metadata`].
     #[inline]
     pub fn properties_now<'a>(
         &self,
@@ -51,13 +51,13 @@ impl<S: System> Vfs<S> {
     }
 }
 
-/// The directory in which a path begins.
+/// The directory at which a path begins.
 #[derive(Debug)]
 pub struct Start<'a, S: System>(&'a Node<S>);
 
 impl<'a, S: System> Start<'a, S> {
-    /// What [`Vfs::open`] opens without `O_CREAT`, if that needs no waiting. `None`: [`Vfs::open`] is to be
-    /// called.
+    /// Finds the file that [`Vfs::open`] would open without `O_CREAT`, if no waiting is needed. `None`: the
+    /// caller must use [`Vfs::open`].
     #[inline]
     pub fn find_now(self, path: &'a [u8], flags: i32) -> Option<FoundFile<'a, S>> {
         let Self(start) = self;
@@ -66,7 +66,7 @@ impl<'a, S: System> Start<'a, S> {
         file.is_opened_now().then_some(file)
     }
 
-    /// [`Vfs::remove_file`] if it needs no waiting. `None`: [`Vfs::remove_file`] is to be called.
+    /// Does [`Vfs::remove_file`] if no waiting is needed. `None`: the caller must use [`Vfs::remove_file`].
     #[inline]
     pub fn remove_file_now(self, path: &[u8]) -> Option<()> {
         let Self(start) = self;
@@ -74,7 +74,8 @@ impl<'a, S: System> Start<'a, S> {
         start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
     }
 
-    /// What [`Vfs::open`] opens with `O_CREAT`, likewise.
+    /// Finds or creates the file that [`Vfs::open`] would open with `O_CREAT`, if no waiting is needed.
+    /// `None`: the caller must use [`Vfs::open`].
     ///
     /// # Errors
     ///
@@ -104,37 +105,38 @@ impl<'a, S: System> Start<'a, S> {
     }
 }
 
-/// A file or directory that a path has led to, and that is to be opened. It has a reference, which the open
-/// file takes over.
+/// A file or directory at the end of a path, to be opened. It holds a reference, which the open file takes
+/// over.
 #[derive(Debug)]
 pub struct FoundFile<'a, S: System> {
     start: &'a Node<S>,
     path: &'a [u8],
     found: FoundInode,
     flags: i32,
-    /// Whether the call has created it.
+    /// True if the call has created it.
     is_new: bool,
 }
 
 impl<S: System> FoundFile<'_, S> {
-    /// Whether it is opened without waiting. If not, its reference is dropped.
+    /// Returns true if opening it needs no waiting. If not, its reference is dropped.
     #[inline(always)]
     fn is_opened_now(&self) -> bool {
         let (file_type, flags) = (self.found.file_type, self.flags);
-        // Of most openings, without a look at the mount.
+        // The common case, decided without access to the mount.
         let is_read = flags & (ACCESS_MODE | O_TRUNC | O_DIRECTORY) == 0;
         (is_read && file_type == FileType::Regular) || is_other_opened_now(self.start, self.found, flags)
     }
 
-    /// Opens a file by an open file that was [retired](OpenFile::retire_now): without memory, for callers
-    /// that hold a lock. Returns whether it has; else [`Self::open`] is to be called.
+    /// Opens the file by using a [retired](OpenFile::retire_now) open file again. It needs no memory, so the
+    /// caller may hold a lock. Returns true if it has. If not, the caller must use [`Self::open`].
     #[inline(always)]
     pub fn open_again(&self, retired: &mut Arc<OpenFile<S>>) -> bool {
         self.found.file_type == FileType::Regular
             && Arc::get_mut(retired).is_some_and(|file| file.reuse(&self.start.mount, self.found, self.flags))
     }
 
-    /// Opens the file or directory. If that fails, a new file is removed: a call that fails creates nothing.
+    /// Opens the file or directory. If that fails, a newly created file is removed, since a failing call must
+    /// create nothing.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl<S: System> FoundFile<'_, S> {
     }
 }
 
-/// [`FoundFile::is_opened_now`] for what is no file, or is to be written, or fails.
+/// Decides [`FoundFile::is_opened_now`] for other inodes than files, for writing, and for invalid flags.
 #[inline(never)]
 fn is_other_opened_now<S: System>(start: &Node<S>, found: FoundInode, flags: i32) -> bool {
     let is_opened = matches!(found.file_type, FileType::Regular | FileType::Directory)

@@ -1,4 +1,4 @@
-//! The position of an open file, which one call at a time uses.
+//! The position of an open file. One call at a time uses it.
 
 use core::future::poll_fn;
 use core::sync::atomic::AtomicU64;
@@ -15,16 +15,16 @@ use crate::system::Lock;
 /// A position in bytes.
 #[derive(Debug)]
 pub(super) struct Position<S: System> {
-    /// Atomic only to be shared: the call that uses the position loads and stores it.
+    /// Atomic only because it is shared: only the call that has acquired the position loads and stores it.
     offset: AtomicU64,
     mutex: Lock<S, AsyncMutex>,
 }
 
-/// A position in use by a call. Dropping it lets the next call have it.
+/// A position that a call has acquired. Dropping it releases the position.
 #[derive(Debug)]
 pub(super) struct PositionGuard<'a, S: System> {
     position: &'a Position<S>,
-    /// The position, which is stored when the guard is dropped.
+    /// Value of the position. It is stored when the guard is dropped.
     pub(super) offset: u64,
 }
 
@@ -47,12 +47,12 @@ impl<S: System> Position<S> {
         self.mutex.lock().poll_lock(context)
     }
 
-    /// The position, for a caller that excludes other calls and has seen the earlier ones end.
+    /// Reads the position. The caller excludes other calls, and earlier calls happened before.
     pub(super) fn load_exclusive(&self) -> u64 {
         self.offset.load(Relaxed)
     }
 
-    /// Sets the position, for a caller that excludes other calls.
+    /// Sets the position. The caller excludes other calls.
     pub(super) fn store_exclusive(&self, offset: u64) {
         self.offset.store(offset, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Reading of directories, with the inodes of their entries where a server says these along with the names: a
-//! program that looks at what it lists then needs no request for each name.
+//! Reading of directories. If a server passes the inodes of entries along with the names, they are cached: a
+//! program that then looks at the listed files needs no request for each of them.
 
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
@@ -14,7 +14,8 @@ use super::{OpenFile, Vfs};
 use crate::{DirEntry, Entry, System};
 
 impl<S: System> Vfs<S> {
-    /// [`OpenFile::read_directory`], which keeps the inodes that the file system passes with the entries.
+    /// Reads entries as [`OpenFile::read_directory`], and caches the inodes that the file system passes with
+    /// them.
     ///
     /// # Errors
     ///
@@ -30,7 +31,7 @@ impl<S: System> Vfs<S> {
             return file.read_directory(entries).await;
         };
         let (start, request) = (self.names.start_listing(), attrs.request());
-        // Once: the call behind the last entry has none.
+        // Noted once, at the end: a call after the last entry passes no entries.
         let (mut is_whole, mut is_full) = (false, false);
         let take = |entry: DirEntry<'_>, inode: Option<Entry>| {
             is_full = !mount.listings.ask();
@@ -51,7 +52,7 @@ impl<S: System> Vfs<S> {
         Ok(())
     }
 
-    /// Keeps a name of a listing with its inode and attributes, and takes over the reference.
+    /// Caches a name of a listing with its inode and attributes. Takes over the reference.
     fn keep_listed(
         &self,
         start: ListingStart,
@@ -63,17 +64,17 @@ impl<S: System> Vfs<S> {
         if inode.validity == 0 {
             mount.listings.stop_for_ever();
         }
-        // Without a node, which would take the attributes along that are kept already.
+        // No node is made here: its drop would remove the attributes that are already cached.
         if inode.validity == 0 || self.names.is_kept(start, directory, name) {
             return mount.file_system.forget(ino, 1);
         }
-        // Without memory, the reference is dropped.
+        // Without memory, `of_child` has dropped the reference.
         let Ok(node) = directory.of_child(inode) else { return };
         let kept = self.names.insert_listed(start, (directory, name), Arc::clone(&node), inode.validity);
         if kept == Listed::NoRoom {
             return mount.listings.note_refused();
         }
-        // The node is still referred to here, if nowhere else.
+        // The node still holds a reference here, even if the name was not cached.
         if let Some(attrs) = mount.attrs()
             && !mount.has_collected(node.ino)
         {

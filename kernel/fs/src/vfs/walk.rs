@@ -1,4 +1,10 @@
-//! Path walks.
+//! Path walks: from a path to the directory of its last name and the inode of that name.
+//!
+//! The walk goes from name to name. For each, it looks into the name cache, then asks the file system,
+//! crosses mount points, and follows symbolic links by putting the link's target in front of the rest of the
+//! path. The last name is special: some calls follow a symbolic link there and some do not ([`LastLink`]),
+//! and some calls create the name, so it need not exist. A file system in memory can walk all directories of
+//! the path in one step ([`FileSystem::lookup_path`]).
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -16,7 +22,7 @@ use crate::{FileType, System};
 /// Maximum number of symbolic links in a walk, as on Linux.
 const MAX_LINKS: u32 = 40;
 
-/// Whether a walk follows a symbolic link at the end of the path.
+/// Condition under which a walk follows a symbolic link at the end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LastLink {
     /// Always.
@@ -25,7 +31,7 @@ pub(super) enum LastLink {
     FollowBeforeSlash,
     /// Unless a slash follows it.
     FollowWithoutSlash,
-    /// Never: the call is about the name.
+    /// Never: the call is about the name itself.
     Keep,
 }
 
@@ -40,26 +46,26 @@ impl LastLink {
     }
 }
 
-/// Where a path leads.
+/// Result of a walk.
 #[derive(Debug)]
 pub(super) struct Walked<'p, S: System> {
     /// The directory of the last name.
     pub(super) parent: Arc<Node<S>>,
-    /// What has the last name, if it exists.
+    /// The inode of the last name, if it exists.
     pub(super) node: Option<Arc<Node<S>>>,
-    /// Whether a slash follows the last name.
+    /// True if a slash follows the last name.
     pub(super) has_slash: bool,
     path: Cow<'p, [u8]>,
     name: Range<usize>,
 }
 
 impl<S: System> Walked<'_, S> {
-    /// The last name: empty for the root, else maybe `.` or `..`.
+    /// The last name. It is empty for the root, and may be `.` or `..`.
     pub(super) fn name(&self) -> &[u8] {
         self.path.get(self.name.clone()).unwrap_or_default()
     }
 
-    /// Whether the last name is one that a directory may have an entry for.
+    /// Returns true if a directory may have an entry of the last name.
     pub(super) fn has_proper_name(&self) -> bool {
         !matches!(self.name(), b"" | b"." | b"..")
     }
@@ -68,7 +74,7 @@ impl<S: System> Walked<'_, S> {
     ///
     /// # Errors
     ///
-    /// `ENOENT`; `ENOTDIR` if a slash follows what is no directory.
+    /// `ENOENT`; `ENOTDIR` if a slash follows the name of anything but a directory.
     pub(super) fn existing(self) -> Result<Arc<Node<S>>, Errno> {
         self.check_existing()?;
         self.node.ok_or(Errno::ENOENT)
@@ -81,10 +87,10 @@ impl<S: System> Walked<'_, S> {
     }
 }
 
-/// A walk under way.
+/// A walk in progress.
 struct Walk<'p, S: System> {
     path: Cow<'p, [u8]>,
-    /// Position in the path behind what has been walked.
+    /// Position in the path up to which it has been walked.
     position: usize,
     directory: Arc<Node<S>>,
     links: u32,
@@ -100,7 +106,7 @@ impl<S: System> Walk<'_, S> {
         start..self.position
     }
 
-    /// Whether no further name follows.
+    /// Returns true if no further name follows.
     fn is_last(&self) -> bool {
         self.path.get(self.position..).unwrap_or_default().iter().all(|byte| *byte == b'/')
     }
@@ -109,7 +115,7 @@ impl<S: System> Walk<'_, S> {
         self.position < self.path.len()
     }
 
-    /// What has a name in the current directory.
+    /// The inode of a name in the current directory.
     async fn step(&self, vfs: &Vfs<S>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
         if !self.directory.is_directory() {
             return Err(Errno::ENOTDIR);
@@ -122,7 +128,7 @@ impl<S: System> Walk<'_, S> {
         }
     }
 
-    /// Goes on with the target of a symbolic link, and what follows the link.
+    /// Continues with the target of a symbolic link, followed by the rest of the path.
     async fn follow(&mut self, vfs: &Vfs<S>, link: &Node<S>) -> Result<(), Errno> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -130,7 +136,7 @@ impl<S: System> Walk<'_, S> {
         }
         let mut path = Vec::new();
         complete(|call| link.file_system().readlink(call, link.ino, &mut path)).await?;
-        // As on Linux, the target is limited by itself, whatever follows the link.
+        // As on Linux, the limit applies to the target alone, not to the path with it.
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
@@ -154,7 +160,7 @@ fn length_of_directories(path: &[u8]) -> usize {
 }
 
 impl<S: System> Vfs<S> {
-    /// The inode with a name in a directory, or the root of what is mounted on it.
+    /// The inode of a name in a directory, or the root of the file system that is mounted on it.
     async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
         if !directory.mount.has_validity() {
             return directory.lookup(name).await;
@@ -163,7 +169,7 @@ impl<S: System> Vfs<S> {
             Known::Name(node) => node,
             Known::Nothing(lookup) => {
                 let found = match directory.ask_and_keep(name).await {
-                    // The names that are kept use memory, and inodes of the server.
+                    // Cached names use memory, and inodes of the server.
                     Err(error) if self.make_room(error) => directory.ask_and_keep(name).await,
                     found => found,
                 };
@@ -178,8 +184,8 @@ impl<S: System> Vfs<S> {
         node.ok_or(Errno::ENOENT)?.or_mounted()
     }
 
-    /// Forgets what is kept of a name, of its directory, and of the inode that has or had it, after a call
-    /// that changes them.
+    /// Removes a name, the attributes of its directory, and those of its present or former inode from the
+    /// caches, after a call that changes them.
     pub(super) fn forget_name(&self, directory: &Node<S>, name: &[u8], node: Option<&Node<S>>) {
         if directory.mount.has_validity() {
             self.names.remove(directory, name);
@@ -190,13 +196,13 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// The directory in which a path begins.
+    /// The directory at which a path begins.
     fn start_of(&self, path: &[u8]) -> Arc<Node<S>> {
         if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
     }
 
-    /// The directory of the last name of a path and the position of that name, if the file system finds it at
-    /// once; else the directory in which the path begins.
+    /// The directory of the last name of a path, and the position of that name, if the file system can walk
+    /// there in one step. Otherwise the directory at which the path begins.
     fn walk_directories(&self, path: &[u8]) -> Result<(Arc<Node<S>>, usize), Errno> {
         let (start, length) = (self.start_of(path), length_of_directories(path));
         let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
@@ -222,6 +228,8 @@ impl<S: System> Vfs<S> {
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
+        // A file system in memory walks all directories in one step. If it cannot, this starts at the first
+        // name.
         let (directory, position) = self.walk_directories(path)?;
         let mut walk = Walk { path: Cow::Borrowed(path), position, directory, links: 0 };
         loop {
@@ -235,6 +243,7 @@ impl<S: System> Vfs<S> {
                     continue;
                 }
                 Ok(node) => Some(node),
+                // A missing last name is no error here: the call may want to create it.
                 Err(Errno::ENOENT) if is_last => None,
                 Err(error) => return Err(error),
             };

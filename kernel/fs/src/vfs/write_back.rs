@@ -1,14 +1,16 @@
-//! Write-back: what a program writes to a file of a server in small pieces, one after the other, is collected
-//! and written as one.
+//! Write-back: consecutive small writes of a program to a file of a server are collected and written as one.
 //!
-//! The first write of a sequence is passed on at once; those that follow it are collected, at most for
-//! [`MAX_AGE`]. They are written when the buffer is full, when the sequence ends, before any other request of
-//! this machine that depends on the file's contents or attributes, and when a descriptor of the file is
-//! closed. An error is reported to the opening that has written: by its next write, `fsync` or `close`,
-//! whichever comes first.
+//! The first write of a sequence is made at once. The writes that continue it are collected, for at most
+//! [`MAX_AGE`]. They are written out when the buffer is full, when the sequence ends, before any other
+//! request of this machine that depends on the file's contents or attributes, and when a descriptor of the
+//! file is closed. An error is reported to the opening that has written, by its next write, `fsync` or
+//! `close`, whichever comes first.
 //!
-//! Nothing is collected unless the file system has twice the room for it, so that a program that fills it
-//! finds out by the write that does not fit.
+//! Writes are collected only if the file system has twice the room for them. So a program that fills the file
+//! system gets the error from the write that does not fit.
+//!
+//! Each mount has a few slots. A slot has the collected bytes of one file and an asynchronous mutex, so that
+//! one call at a time adds to them or writes them out.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -29,25 +31,25 @@ use crate::file_system::{OpenInode, WriteAt, Written, complete};
 use crate::system::{Lock, allocated};
 use crate::{FileSystem, Ino, System};
 
-/// Time in nanoseconds for which data are collected.
+/// Maximum time in nanoseconds for which data are collected.
 const MAX_AGE: u64 = 1_000_000_000;
 
 /// Maximum size in bytes of a write that is collected: copying a larger one takes longer than a request.
 const MAX_SIZE: usize = 64 << 10;
 
-/// Time in nanoseconds for which the file system is taken to have the room that it had.
+/// Time in nanoseconds for which an answer about the free space of the file system is used.
 const MAX_ROOM_AGE: u64 = 1_000_000_000;
 
-/// Number of files of a mount whose writes are collected at a time; each has the slot of its number modulo
-/// this.
+/// Number of files of a mount whose writes can be collected at a time. The slot of a file is its inode number
+/// modulo this.
 const SLOTS: usize = 8;
 
-/// The inode of an opening: what writing to it takes. The reference to it lasts until this is dropped.
+/// The inode of an opening, as far as writing needs it. Dropping this drops the reference to the inode.
 pub(super) trait WrittenInode: Send + Sync {
     /// Its file system.
     fn file_system(&self) -> &dyn FileSystem;
 
-    /// Forgets the attributes that are kept of it, since a write changes them.
+    /// Removes the cached attributes of the inode, since a write changes them.
     fn forget_attr(&self);
 }
 
@@ -57,20 +59,20 @@ impl Debug for dyn WrittenInode {
     }
 }
 
-/// An opening of a file whose writes are collected. It is not released before they are written.
+/// An opening of a file whose writes are collected. The inode is released after they are written.
 #[derive(Debug)]
 pub(super) struct Opening {
     written: Arc<dyn WrittenInode>,
     inode: OpenInode,
-    /// Maximum size in bytes of what is collected.
+    /// Maximum number of collected bytes.
     max: usize,
-    /// Number of the error that a collected write has met; 0: none.
+    /// Error number of a collected write that failed; 0: none.
     error: AtomicI32,
 }
 
 impl Opening {
-    /// An opened inode, which is released when this is dropped. `None` if its writes are not to be collected;
-    /// then it is not.
+    /// Creates the opening of an inode. Dropping it releases the inode. `None` if its writes are not to be
+    /// collected; then the inode is not released.
     ///
     /// # Errors
     ///
@@ -88,7 +90,7 @@ impl Opening {
         S::arc(opening).map(Some).ok_or(Errno::ENOMEM)
     }
 
-    /// Fails with the error of what was collected, which is reported once.
+    /// Fails with the error of the collected writes, which is reported once.
     pub(super) fn take_error(&self) -> Result<(), Errno> {
         match self.error.swap(0, Relaxed) {
             0 => Ok(()),
@@ -110,15 +112,15 @@ impl Drop for Opening {
     }
 }
 
-/// Writes that are collected, and the sequence that they belong to.
+/// Collected writes, and the sequence that they continue.
 #[derive(Debug)]
 struct Collected {
-    /// The opening whose last write has ended at the offset `next`, and whether it was opened for appending.
+    /// The opening whose last write has ended at the offset `next`, and true if that write appended.
     writer: Weak<Opening>,
     is_appending: bool,
     next: u64,
-    /// What is collected: the bytes before `next`, since when, and the opening that has written them, if
-    /// there are any.
+    /// The collected bytes, which end at `next`; the time of the first of them; and the opening that has
+    /// written them, `None` if there are no bytes.
     bytes: Vec<u8>,
     since: u64,
     opening: Option<Arc<Opening>>,
@@ -129,7 +131,7 @@ impl Collected {
         Self { writer: Weak::new(), is_appending: false, next: 0, bytes: Vec::new(), since: 0, opening: None }
     }
 
-    /// Whether a write follows on the last one, and may be collected.
+    /// Returns true if a write continues the last one, and may be collected.
     fn is_next(&self, opening: &Arc<Opening>, start: WriteAt, size: usize) -> bool {
         let is_next = match start {
             WriteAt::Offset(offset) => !self.is_appending && offset == self.next,
@@ -142,7 +144,7 @@ impl Collected {
             && self.writer.as_ptr() == Arc::as_ptr(opening)
     }
 
-    /// Collects a write that is the next one. Returns false if there is no room.
+    /// Collects a write that continues the last one. Returns false if there is no room.
     fn add<S: System>(&mut self, opening: &Arc<Opening>, bytes: &[u8]) -> bool {
         let has_room = bytes.len() <= opening.max - self.bytes.len().min(opening.max);
         if !has_room || self.bytes.try_reserve(bytes.len()).is_err() {
@@ -157,7 +159,8 @@ impl Collected {
         true
     }
 
-    /// Notes that an opening has written up to an offset; without one, the next write follows on none.
+    /// Notes that an opening has written up to an offset. If the offset is not known, no write can continue
+    /// this one.
     fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: Option<u64>) {
         if self.opening.is_some() {
             return;
@@ -175,13 +178,13 @@ impl Collected {
         self.opening.as_ref().map(|opening| opening.inode.ino)
     }
 
-    /// Writes what is collected. Returns the error, which is left to the opening, too.
+    /// Writes out the collected bytes. Returns the error, which the opening reports, too.
     async fn write_out(&mut self) -> Option<Errno> {
         let opening = self.opening.take()?;
         let error = self.write_with(&opening).await.err();
         if let Some(error) = error {
             opening.error.store(error.number(), Relaxed);
-            // The next write is passed on at once.
+            // The offset of the next write is not certain, so it is made at once.
             self.writer = Weak::new();
         }
         self.bytes.clear();
@@ -201,7 +204,7 @@ impl Collected {
             match written.end {
                 Some(end) if self.is_appending => self.next = end,
                 Some(_) => {}
-                // The next write is passed on at once.
+                // The end of the file is not known, so the next write is made at once.
                 None => self.writer = Weak::new(),
             }
         }
@@ -209,12 +212,12 @@ impl Collected {
     }
 }
 
-/// The writes of a file that are collected; those of one file at a time.
+/// The collected writes of one file at a time.
 #[derive(Debug)]
 struct Slot<S: System> {
-    /// Number of the inode for which there are any; 0: none.
+    /// Number of the inode that has collected writes; 0: none.
     ino: AtomicU64,
-    /// Those that no call uses, and the mutex of the call that uses them.
+    /// The mutex of the slot, and the collected writes while no call has locked it.
     state: Lock<S, (AsyncMutex, Collected)>,
 }
 
@@ -224,7 +227,7 @@ impl<S: System> Slot<S> {
         Self { ino: AtomicU64::new(0), state: Mutex::const_new(RawMutex::INIT, state) }
     }
 
-    /// Waits until no other call uses the slot.
+    /// Waits until no other call uses the slot, and takes its collected writes.
     ///
     /// # Errors
     ///
@@ -241,7 +244,7 @@ impl<S: System> Slot<S> {
     }
 }
 
-/// A slot in use by a call. Dropping it lets the next call have it.
+/// A slot that a call has acquired. Dropping it releases the slot.
 #[derive(Debug)]
 struct SlotGuard<'a, S: System> {
     slot: &'a Slot<S>,
@@ -265,6 +268,8 @@ impl<S: System> DerefMut for SlotGuard<'_, S> {
 impl<S: System> Drop for SlotGuard<'_, S> {
     fn drop(&mut self) {
         let collected = mem::replace(&mut self.collected, Collected::new());
+        // Stored before the slot is released: from then on, other calls decide by it whether they must write
+        // out.
         self.slot.ino.store(collected.ino().map_or(0, |ino| ino.0), Release);
         let mut state = self.slot.state.lock();
         let empty = mem::replace(&mut state.1, collected);
@@ -275,19 +280,19 @@ impl<S: System> Drop for SlotGuard<'_, S> {
     }
 }
 
-/// What is known of the room in the file system.
+/// Last known free space of the file system.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// When it was asked for; `None`: never.
+    /// Time at which the file system was asked; `None`: never.
     since: Option<u64>,
     /// Number of bytes that may still be collected.
     left: u64,
 }
 
-/// The writes that are collected for the files of a mount.
+/// The collected writes of all files of a mount.
 #[derive(Debug)]
 pub(super) struct WriteBack<S: System> {
-    /// Allocated for the first write that follows on another one.
+    /// Allocated for the first write.
     slots: OnceBox<[Slot<S>; SLOTS]>,
     room: Lock<S, Room>,
     /// See [`Vfs::with_write_back`](super::Vfs::with_write_back).
@@ -300,7 +305,7 @@ impl<S: System> WriteBack<S> {
         Self { slots: OnceBox::new(), room: Mutex::const_new(RawMutex::INIT, room), data_collected }
     }
 
-    /// The slot of an inode, if any have been allocated.
+    /// The slot of an inode, if the slots have been allocated.
     fn slot(&self, ino: Ino) -> Option<&Slot<S>> {
         self.slots.get()?.get(to_usize(ino.0) % SLOTS)
     }
@@ -310,13 +315,13 @@ impl<S: System> WriteBack<S> {
         self.slots.get().into_iter().flatten()
     }
 
-    /// Whether writes to an inode are collected that have not been written yet.
+    /// Returns true if there are collected writes of an inode that have not been written out.
     pub(super) fn has(&self, ino: Ino) -> bool {
         self.slot(ino).is_some_and(|slot| slot.ino.load(Acquire) == ino.0)
     }
 
-    /// Whether as many bytes may be collected: the file system has twice the room. It is asked once in a
-    /// while.
+    /// Returns true if the maximum of an opening may be collected: the file system has at least twice the
+    /// room. It is asked once per [`MAX_ROOM_AGE`].
     async fn has_room(&self, opening: &Opening) -> bool {
         let (now, size) = (S::monotonic(), opening.max as u64);
         let take = || {
@@ -333,12 +338,13 @@ impl<S: System> WriteBack<S> {
         }
         let file_system = opening.written.file_system();
         let usage = complete(|call| file_system.statfs(call)).await;
+        // Half of the free space, as the documentation of this module says. An unknown amount counts as none.
         let free = usage.map_or(0, |usage| usage.free_blocks.saturating_mul(usage.block_size.into()));
         *self.room.lock() = Room { since: Some(now), left: free / 2 };
         take().unwrap_or(false)
     }
 
-    /// Writes, or collects what is written. An error may be that of an earlier write.
+    /// Writes, or collects the write. An error may be that of an earlier write.
     ///
     /// # Errors
     ///
@@ -359,6 +365,8 @@ impl<S: System> WriteBack<S> {
             return Ok(written);
         }
         drop(collected);
+        // The slot is not kept during the write, which may take long. If another call uses it meanwhile,
+        // `note` starts a new sequence or leaves the other one alone.
         let written = opening.write(start, bytes).await?;
         if let Ok(mut collected) = slot.acquire().await {
             collected.note(opening, start, written.end);
@@ -366,7 +374,8 @@ impl<S: System> WriteBack<S> {
         Ok(written)
     }
 
-    /// Collects a write, if it follows on the one before. Else, what is collected for the file is written.
+    /// Collects a write if it continues the previous one. Otherwise, writes out the collected writes of the
+    /// file.
     async fn collect(
         &self,
         collected: &mut SlotGuard<'_, S>,
@@ -374,7 +383,7 @@ impl<S: System> WriteBack<S> {
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Option<Written>, Errno> {
-        // What is collected for another file stays: the write is passed on.
+        // The slot is in use for another file, which keeps it. This write is made at once.
         if collected.ino().is_some_and(|ino| ino != opening.inode.ino) {
             return Ok(None);
         }
@@ -384,7 +393,7 @@ impl<S: System> WriteBack<S> {
             let may_begin = is_next && is_first && self.has_room(opening).await && (self.data_collected)();
             if is_next && (may_begin || !is_first) && collected.add::<S>(opening, bytes) {
                 let written = Written { count: bytes.len(), end: Some(collected.next) };
-                // Before the call returns, so that other threads see it.
+                // Set before the call returns: other threads must see that there are collected writes.
                 collected.slot.ino.store(opening.inode.ino.0, Release);
                 opening.written.forget_attr();
                 return Ok(Some(written));
@@ -397,8 +406,8 @@ impl<S: System> WriteBack<S> {
         }
     }
 
-    /// Writes what is collected for an inode: before a request that depends on it. Returns the error of the
-    /// writes, which is left to the opening that made them, too.
+    /// Writes out the collected writes of an inode, before a request that depends on them. Returns the error
+    /// of the writes. The opening that made them reports it, too.
     ///
     /// # Errors
     ///
@@ -409,6 +418,7 @@ impl<S: System> WriteBack<S> {
             && slot.ino.load(Acquire) == ino.0
         {
             let mut collected = slot.acquire().await?;
+            // Another file may have got the slot while this call was waiting for it.
             if collected.ino() == Some(ino) {
                 error = collected.write_out().await;
                 collected.bytes = Vec::new();
@@ -417,8 +427,8 @@ impl<S: System> WriteBack<S> {
         Ok(error)
     }
 
-    /// [`Self::write_out`], before the size of the file changes: writes at its end do not follow on earlier
-    /// ones any more.
+    /// Writes out as [`Self::write_out`], before the size of the file changes. Ends the sequence, since
+    /// writes at the new end do not continue it.
     ///
     /// # Errors
     ///
@@ -433,8 +443,8 @@ impl<S: System> WriteBack<S> {
         Ok(())
     }
 
-    /// Writes everything that is collected, or with `is_due` only what is old enough, and frees the memory
-    /// that it took. Returns when the rest is due.
+    /// Writes out all collected writes, or with `is_due` only those that are old enough, and frees their
+    /// memory. Returns the time at which the rest is due.
     ///
     /// # Errors
     ///
@@ -454,7 +464,7 @@ impl<S: System> WriteBack<S> {
         Ok(next)
     }
 
-    /// Drops what is collected. The mounts are dropped, which it refers to.
+    /// Drops the collected writes when the mounts are dropped: they refer to the mounts.
     pub(super) fn clear(&self) {
         for slot in self.all() {
             let collected = mem::replace(&mut slot.state.lock().1, Collected::new());

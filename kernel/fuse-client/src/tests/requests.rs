@@ -1,4 +1,4 @@
-//! Which requests calls make.
+//! Tests of the requests that calls make.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -83,7 +83,7 @@ pub(super) fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> usi
     buffer.len()
 }
 
-/// Reads the file in pieces, of which none is short but the last one.
+/// Reads the file in pieces. All pieces except the last one have the full size.
 fn read_pieces(file: &OpenFile<TestSystem>, size: usize) {
     for offset in (0..SIZE).step_by(size) {
         assert_eq!(read(file, offset as u64, size), size.min(SIZE - offset), "{size} bytes at {offset}");
@@ -336,7 +336,7 @@ fn sync_leaves_to_close_what_it_has_not_done() {
         let result = run(file.sync(false));
         assert_eq!(run(file.flush()), Ok(()));
         let count = taken::<FlushIn>(&messages, Opcode::Flush).len();
-        // What was not written before makes no work after.
+        // A second call has nothing to write, so it sends no `Flush`.
         assert_eq!((run(file.sync(true)), run(file.flush())), (result, Ok(())));
         assert_eq!(taken::<FlushIn>(&messages, Opcode::Flush).len(), 0);
         (result, count)

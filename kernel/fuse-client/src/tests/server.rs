@@ -30,7 +30,7 @@ use super::system::TestSystem;
 const DIRECTORY: u64 = 1 << 40;
 const APPENDING: u64 = 1 << 41;
 
-/// A ramfs, and what was written to its files: what a ramfs has read cannot be seen without unsafe code.
+/// A ramfs, and copies of its files' contents: reading those of a ramfs needs unsafe code.
 #[derive(Debug)]
 pub(super) struct Files {
     ramfs: RamFs<TestSystem>,
@@ -80,7 +80,7 @@ impl Files {
         change(self.contents.lock().entry(ino.0).or_default())
     }
 
-    /// What was written to the file with this number.
+    /// Bytes that were written to the file with this number.
     pub(super) fn written(&self, number: u64) -> Vec<u8> {
         self.change(Ino(number), |bytes| bytes.clone())
     }

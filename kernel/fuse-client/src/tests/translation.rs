@@ -145,7 +145,7 @@ fn inspect(vfs: &TestVfs, path: &str, shown: u64) -> String {
     )
 }
 
-/// What a step does, in words, with these bits of the numbers of inodes.
+/// Makes a step and describes its result in text. `shown` selects the bits of inode numbers to show.
 fn take(vfs: &TestVfs, step: &Step, shown: u64) -> String {
     let done = match step {
         Step::Write { path, flags, offset, size } => {

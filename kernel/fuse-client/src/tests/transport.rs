@@ -17,7 +17,7 @@ use crate::transport::{ServedReply, Transport};
 /// it.
 const MAX_DATA: usize = 8192;
 
-/// What a server replies to a message; `None` if it does not.
+/// Function of a server that replies to a message; `None` for no reply.
 pub(super) type Serve = dyn FnMut(&[u8]) -> Option<Vec<u8>> + Send;
 
 #[derive(Default)]

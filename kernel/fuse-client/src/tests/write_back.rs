@@ -25,13 +25,13 @@ use crate::FuseClient;
 
 type File = OpenFile<TestSystem>;
 
-/// What needs the collected writes of a file.
+/// Action that needs the collected writes of a file.
 type Action<'a> = dyn Fn(&Vfs<TestSystem>, &File) + 'a;
 
 /// A call that reports an error of a write.
 type Report = fn(&File) -> Result<(), Errno>;
 
-/// What the server takes in a write ([`serve`]), and so the maximum that is collected.
+/// Maximum size of a write to the server ([`serve`]), and so the maximum that is collected.
 const MAX: usize = 5000;
 
 /// `O_SYNC` of Linux.
@@ -53,7 +53,7 @@ fn write(file: &File, size: usize) {
     assert_eq!(run(file.write(&vec![7; size])), Ok(size));
 }
 
-/// A file, of which 100 bytes are written, and 50 are collected.
+/// A file with 100 written bytes and 50 collected ones.
 fn collecting(vfs: &Vfs<TestSystem>, messages: &Messages, flags: i32) -> Arc<File> {
     let file = open(vfs, "/m/file", O_RDWR | O_CREAT | flags);
     write(&file, 100);
@@ -239,12 +239,12 @@ enum Step {
     WriteBack,
 }
 
-/// Number of openings: two of each of two files, one of which appends.
+/// Number of openings: two of each of two files. One of each two appends.
 const OPENINGS: usize = 4;
 
 fn step() -> impl Strategy<Value = Step> {
     let opening = || 0..OPENINGS;
-    // Mostly small ones, some as large as what is collected.
+    // Mostly small writes. Some are as large as the maximum that is collected.
     let size = || prop_oneof![4 => 1..300_usize, 1 => 1..6000_usize];
     prop_oneof![
         8 => (opening(), size()).prop_map(|(opening, size)| Step::Write(opening, size)),

@@ -1,8 +1,9 @@
 //! Free blocks of the heap that a CPU keeps for itself: one list for each size class.
 //!
-//! Taking and freeing a block touches no shared data. Only when a list is empty or full, a batch of blocks
-//! comes from the heap or goes back to it. A block may be freed on another CPU than the one that allocated
-//! it.
+//! They are the caches that make the heap scale, as magazines in a slab allocator: taking and freeing a block
+//! touches no shared data. Only when a list is empty or full, a batch of blocks comes from the heap or goes
+//! back to it. A block may be freed on another CPU than the one that allocated it. The list of the calling
+//! CPU is accessed by instructions relative to the GS base, with interrupts masked.
 
 use core::mem::offset_of;
 use core::ptr::{self, NonNull};
@@ -22,22 +23,22 @@ pub(crate) struct FreeBlocks([FreeList; size_classes::COUNT]);
 #[derive(Debug)]
 pub(crate) struct FreeList {
     first: AtomicPtr<u8>,
-    /// Number of blocks that fit before a batch goes back to the heap.
+    /// Number of blocks that still fit, until a batch goes back to the heap.
     room: AtomicU32,
-    /// Number of blocks that the next refill takes from the heap. It doubles each time, so that a program
-    /// with few blocks takes little memory.
+    /// Number of blocks that the next refill takes from the heap. It doubles with each refill, so that a
+    /// program with few blocks takes little memory.
     batch: AtomicU32,
 }
 
-/// Where a list is in [`FreeBlocks`], in bytes: one instruction reaches a field of the list of the CPU that
-/// runs.
+/// Offset of a list in [`FreeBlocks`], in bytes. With it, one instruction accesses a field of a list of the
+/// calling CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListOffset(usize);
 
 const _: () = assert!(size_of::<FreeList>() == size_classes::ALIGN, "a scaled class is an offset");
 
 impl ListOffset {
-    /// The list of the blocks for a size; `None` if CPUs keep no such blocks.
+    /// The list of the blocks for a size; `None` if CPUs have no list for it.
     #[inline]
     pub(crate) fn of(size: usize) -> Option<Self> {
         size_classes::scaled_class(size).map(Self)
@@ -56,7 +57,7 @@ const FIRST: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, first);
 /// Offset of [`FreeList::room`] of the first list in the CPU-local block.
 const ROOM: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, room);
 
-/// [`FreeList::pop`] for a list of the CPU that runs. Interrupts are masked.
+/// Takes a block as [`FreeList::pop`], from a list of the calling CPU. Interrupts are masked.
 #[inline]
 pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of`
@@ -75,7 +76,7 @@ pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     Some(first)
 }
 
-/// [`FreeList::push`] for a list of the CPU that runs. Interrupts are masked.
+/// Adds a block as [`FreeList::push`], to a list of the calling CPU. Interrupts are masked.
 ///
 /// # Safety
 ///
@@ -131,7 +132,7 @@ impl FreeList {
         self.batch.store(1, Relaxed);
     }
 
-    /// Whether there is no block.
+    /// Returns true if there is no block.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.load(Relaxed).is_null()
@@ -149,7 +150,7 @@ impl FreeList {
         Some(first)
     }
 
-    /// Adds a block; `false` if the list is full now and a batch should go back to the heap.
+    /// Adds a block. `false` if the list is full now, so that a batch should go back to the heap.
     ///
     /// # Safety
     ///
@@ -165,9 +166,9 @@ impl FreeList {
         room != 0
     }
 
-    /// Adds `count` blocks that `take` allocates; fewer if it has no more, or if one more would make the list
-    /// full. Returns whether all were added. The list need not be empty: the thread may have moved to this
-    /// CPU since it found its own empty.
+    /// Adds `count` blocks that `take` allocates. Adds fewer if `take` has no more, or if the list would
+    /// become full. Returns true if it has added all of them. The list need not be empty: the thread may have
+    /// moved to this CPU after it had found the list of another one empty.
     ///
     /// # Safety
     ///
@@ -185,7 +186,7 @@ impl FreeList {
         true
     }
 
-    /// Number of blocks that a refill is to take from the heap, the caller's own one included.
+    /// Number of blocks that a refill takes from the heap, the caller's own one included.
     pub(crate) fn next_batch(&self, class: usize) -> u32 {
         let batch = self.batch.load(Relaxed);
         let max = u32::try_from(size_classes::batch(class)).unwrap_or(1);
@@ -201,7 +202,7 @@ mod tests {
     use hermit_memory::size_classes;
     use std::boxed::Box;
 
-    /// Class of the tests: blocks of 16 bytes, of which 256 fit.
+    /// Class of the tests: blocks of 16 bytes. A list has room for 256 of them.
     const CLASS: usize = 0;
     const LIMIT: usize = 2 * size_classes::batch(CLASS);
 
@@ -258,12 +259,12 @@ mod tests {
     fn refill_of_a_list_with_blocks_keeps_its_limit() {
         let list = list();
         assert!((0..8).all(|_| refill(&list)));
-        // With the 127 blocks of the last of these refills there are 247.
+        // With the 127 blocks of the last refill, there are 247.
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), 247);
         (0..130).for_each(|_| assert!(push(&list)));
         assert!(!refill(&list));
         assert!(!refill(&list));
-        // The list takes one more block, with which it is full, and not endlessly many.
+        // The list accepts one more block, which makes it full, and not any number.
         assert!(!push(&list));
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), LIMIT);
     }

@@ -33,8 +33,8 @@ pub struct MirroredPages {
 
 // SAFETY: the value owns the pages, wherever it is; nothing about them belongs to a thread.
 unsafe impl Send for MirroredPages {}
-// SAFETY: bytes are accessed for an `ExclusiveRange` alone, and no two of these have the same bytes,
-// whichever threads own them.
+// SAFETY: bytes are accessed only for an `ExclusiveRange`, and no two of these have the same bytes, whichever
+// threads own them.
 unsafe impl Sync for MirroredPages {}
 
 // SAFETY: the physical address is that of pages that `map_mirrored` has given to this value alone; they are
@@ -76,8 +76,8 @@ impl Drop for MirroredPages {
         if self.permit.is_granted() {
             return;
         }
-        // SAFETY: all spans, which share the ownership, have been dropped before, so there is no range of
-        // these pages; and the device does not access them, since it has no permit: it has been reset, or
+        // SAFETY: all spans share the ownership of this value and were dropped before, so there is no range
+        // of these pages. The device does not access them, since it has no permit: it has been reset, or
         // never knew them.
         unsafe { memory::unmap_mirrored(&self.mapping) };
     }

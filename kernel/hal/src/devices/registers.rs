@@ -76,8 +76,8 @@ impl Window {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {
-                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start`
-                // on.
+                // SAFETY: the register is inside of the window (checked), and the whole window is mapped from
+                // `start` on.
                 let register = unsafe { start.add(offset) }.cast::<T>();
                 assert!(register.is_aligned(), "registers are aligned");
                 // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is
@@ -94,8 +94,8 @@ impl Window {
         self.check::<T>(offset);
         match self.access {
             RegisterAccess::Mapped(start) => {
-                // SAFETY: the register is inside of the window (checked), all of which is mapped from `start`
-                // on.
+                // SAFETY: the register is inside of the window (checked), and the whole window is mapped from
+                // `start` on.
                 let register = unsafe { start.add(offset) }.cast::<T>();
                 assert!(register.is_aligned(), "registers are aligned");
                 // SAFETY: the register is mapped uncached and stays so (`RegisterAccess::Mapped`), and is

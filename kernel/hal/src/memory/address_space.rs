@@ -11,8 +11,8 @@ impl From<OutOfMemory> for PagingError {
     }
 }
 
-/// The kernel's address space. The methods are those of [`PageTable`], which also make the platform's
-/// mappings follow.
+/// The kernel's address space. It has the methods of [`PageTable`], which also change the platform's
+/// mappings.
 #[derive(Debug)]
 pub(super) struct AddressSpace(PageTable);
 
@@ -45,7 +45,7 @@ impl AddressSpace {
         self.0.map(tables, address, physical, size, attributes)?;
         let mapped = ops::mmu().map(address, physical, size, attributes.access);
         if mapped.is_err() {
-            // Undoes the mapping of whole pages, for which nothing need be split.
+            // Undoes the mapping of whole pages, so no page has to be split.
             self.0.unmap(tables, address, size, &mut |_| ())?;
         }
         Ok(mapped?)
@@ -59,8 +59,8 @@ impl AddressSpace {
         size: u64,
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
-        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has
-        // followed.
+        // Split first: then the page tables need no memory for the change, so it cannot fail after the
+        // platform's mappings have changed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().unmap(address, size)?;
         self.0.unmap(tables, address, size, found)
@@ -70,8 +70,8 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NotMapped`] if a part is not mapped; besides those of [`PageTable::unmap_pages`].
-    /// Nothing has changed then.
+    /// [`PagingError::NotMapped`] if a part is not mapped, and those of [`PageTable::unmap_pages`]. Then
+    /// nothing has changed.
     pub(super) fn unmap_pages(
         &mut self,
         tables: &mut impl TableMemory,
@@ -88,7 +88,8 @@ impl AddressSpace {
         self.0.unmap_pages(tables, address, size, found)
     }
 
-    /// Frees the empty tables of a range in which nothing is mapped, neither here nor by the platform.
+    /// Frees the empty tables of a range. Nothing is mapped in it, neither in the page tables nor by the
+    /// platform.
     pub(super) fn free_empty_tables(
         &mut self,
         tables: &mut impl TableMemory,
@@ -98,8 +99,8 @@ impl AddressSpace {
         self.0.unmap(tables, address, size, &mut |_| ())
     }
 
-    /// See [`PageTable::protect`]. If the platform has no memory for it, it may have changed a part of the
-    /// range.
+    /// See [`PageTable::protect`]. If the platform has no memory for the change, it may have changed a part
+    /// of the range.
     pub(super) fn protect(
         &mut self,
         tables: &mut impl TableMemory,
@@ -110,8 +111,8 @@ impl AddressSpace {
         if !self.0.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        // Afterwards the page tables need no memory for the change, so it cannot fail once the platform has
-        // followed.
+        // Split first: then the page tables need no memory for the change, so it cannot fail after the
+        // platform's mappings have changed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().protect(address, size, access)?;
         self.0.protect(tables, address, size, access)

@@ -7,11 +7,11 @@ use hermit_interface::boot_info::{Parsed, Region};
 /// continues above.
 const HOLE_END: u64 = 4 << 30;
 
-/// Physical addresses at which there is no memory: above all of it, and from the end of the memory below 4
-/// GiB up to there.
+/// Physical addresses without memory: all above the last memory, and those between the memory below 4 GiB and
+/// 4 GiB.
 ///
-/// Addresses that firmware or devices name are checked against it, so that the kernel never takes its memory
-/// for registers.
+/// Addresses in tables of the firmware or in registers of devices are checked against it, so that the kernel
+/// never takes its own memory for registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceSpace {
     /// End of the memory below [`HOLE_END`].
@@ -21,7 +21,7 @@ pub(super) struct DeviceSpace {
 }
 
 impl DeviceSpace {
-    /// The addresses above all memory that the boot information names: free or in use.
+    /// The addresses that are above all memory in the boot information, whether free or in use.
     pub(super) fn of(info: &Parsed<'_>) -> Self {
         let fixed = info.fixed;
         let boot_info = (&raw const *fixed).addr() as u64;
@@ -31,7 +31,7 @@ impl DeviceSpace {
             fixed.symbols.table,
             fixed.symbols.strings,
             fixed.tree,
-            // The direct map has the boot information.
+            // The boot information itself, by its address in the direct map.
             Region { start: boot_info.saturating_sub(fixed.direct_map.start), size: fixed.size() as u64 },
         ];
         let all = || info.regions.iter().chain(&in_use).filter(|region| region.size != 0);
@@ -42,7 +42,7 @@ impl DeviceSpace {
         }
     }
 
-    /// Whether there may be device registers at all addresses from `start` to before `end`.
+    /// Returns true if there may be device registers at all addresses from `start` to before `end`.
     pub(super) const fn contains(self, start: u64, end: u64) -> bool {
         let is_above = start >= self.memory_end && start >= HOLE_END;
         is_above || start >= self.low_memory_end && end <= HOLE_END

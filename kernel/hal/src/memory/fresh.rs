@@ -1,5 +1,5 @@
-//! Mapping of fresh memory: frames are allocated and mapped under the memory lock, but filled with zero in
-//! between, so that other CPUs do not wait for that.
+//! Mapping of fresh memory. Frames are allocated and mapped under the memory lock. Between these steps they
+//! are filled with zero without the lock, so that other CPUs do not wait for that.
 
 use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_paging::{Access, PagingError};
@@ -7,12 +7,12 @@ use hermit_paging::{Access, PagingError};
 use super::OutOfMemory;
 use super::paging::{self, MemoryState};
 
-/// What fresh memory contains.
+/// Contents of fresh memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// Zero.
     Zero,
-    /// Anything: what was in the frames before.
+    /// Arbitrary: the frames keep their old contents.
     Any,
 }
 
@@ -33,8 +33,8 @@ pub(super) fn map(address: u64, size: u64, access: Access, contents: Contents) -
     Ok(())
 }
 
-/// Maps fresh memory at an address, if there is enough for `left` bytes: at most a large page, whose end no
-/// piece crosses, so that the next one may be one. Returns its size.
+/// Maps fresh memory at an address, if there is enough for `left` bytes. Maps at most a large page and does
+/// not cross its end, so that the next piece may be a large page. Returns the size of the piece.
 fn map_piece(address: u64, left: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
     let mut frames =
@@ -58,8 +58,8 @@ pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
     map_page(address, |_| Ok(()))
 }
 
-/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. A page that is there already
-/// stays: another CPU may map it at the same time, or the last thread has left it.
+/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. If there is already a page, it
+/// stays: another CPU may have mapped it at the same time, or the last thread has left it.
 fn map_page(
     address: u64,
     check: impl FnOnce(&MemoryState) -> Result<(), OutOfMemory>,
@@ -81,7 +81,7 @@ pub(super) fn map_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
 }
 
 /// Maps physically contiguous memory with arbitrary contents at addresses of a lazy range where nothing is
-/// mapped. A page that is mapped already stays: another CPU may have touched it at the same time.
+/// mapped. If there is already a page, it stays: another CPU may have touched it at the same time.
 pub(super) fn map_lazy_piece(address: u64, size: u64) -> Result<(), OutOfMemory> {
     let frames = paging::with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
     match paging::with(|memory| memory.map_frames(address, frames, Access::Write)) {

@@ -1,11 +1,12 @@
-//! The heap. Large blocks come straight from the frame allocator ([`large`]), all others from [`blocks`],
-//! which claim [`pages`] of it. A feature chooses these:
+//! The heap.
 //!
+//! Large blocks come straight from the frame allocator ([`large`]). All others come from [`blocks`], which
+//! claims [`pages`] of it. A feature selects the implementation of [`blocks`]:
 //! | feature | blocks |
 //! | --- | --- |
 //! | none | free lists of each CPU above a shared allocator, talc, which frees pages again |
-//! | `tlsf` | lists of one block for each size, above an allocator of bounded time, TLSF; counts for more than `bump` |
-//! | `bump` | one behind the other, in a region of each CPU; only the last one is freed |
+//! | `tlsf` | free lists that exchange single blocks with TLSF, of bounded time; overrides `bump` |
+//! | `bump` | one block after the other, in a region of each CPU; only the last block is freed |
 
 #[cfg(all(feature = "bump", not(feature = "tlsf")))]
 mod bump;
@@ -35,7 +36,7 @@ pub(super) use drain::drain_all;
 pub use drain::drain_if_requested;
 pub(crate) use drain::join;
 
-/// Function that frees memory which is kept for reuse.
+/// Function that frees memory that is kept for reuse.
 static RECLAIM: Once<fn()> = Once::new();
 
 /// The global allocator of the kernel, for `Box` and `Vec`.
@@ -67,14 +68,14 @@ unsafe impl GlobalAlloc for KernelHeap {
     }
 }
 
-/// Whether a block comes straight from the frame allocator: talc searches long for such sizes, and cannot
-/// serve the largest.
+/// Returns true if a block comes straight from the frame allocator: talc searches long for such sizes, and
+/// cannot serve the largest.
 #[inline]
 const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
 }
 
-/// Allocates a block if this CPU has none.
+/// Allocates a block if the calling CPU has no free one.
 #[cold]
 #[inline(never)]
 fn allocate_slow(size: usize, align: usize) -> *mut u8 {
@@ -84,7 +85,7 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     }
     let take = || if is_large(size) { large::allocate(layout) } else { blocks::allocate_shared(layout) };
     let block = take().or_else(|| {
-        // The kernel may keep memory for reuse.
+        // The kernel may keep memory for reuse, which this frees before the second attempt.
         RECLAIM.get().filter(|_| interrupts::are_unmasked()).and_then(|reclaim| {
             reclaim();
             take()
@@ -93,8 +94,9 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     block.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Sets the function that frees memory which is kept for reuse, [`super::reclaim`] included; the first call
-/// counts. It is called when an allocation would fail, with no spinlock held; sleeping locks may be.
+/// Sets the function that frees memory that is kept for reuse, [`super::reclaim`] included; the first call
+/// counts. It is called when an allocation would fail, with no spinlock held. The caller may hold sleeping
+/// locks.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
@@ -112,7 +114,7 @@ pub fn allocate_zeroed(size: usize, align: usize) -> *mut u8 {
     pointer
 }
 
-/// Frees a block that this CPU has not kept.
+/// Frees a block that does not go to a list or region of the calling CPU.
 ///
 /// # Safety
 ///
@@ -132,8 +134,8 @@ unsafe fn deallocate_slow(pointer: *mut u8, size: usize, align: usize) {
     host_return::notify();
 }
 
-/// Changes the size of a block from `old`; the block may move. Null if there is no memory; then nothing has
-/// changed.
+/// Changes the size of a block from `old`. The block may move. If there is no memory, returns null, and
+/// nothing has changed.
 ///
 /// # Safety
 ///
@@ -155,7 +157,7 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
     unsafe { move_to(pointer, old, align, size) }
 }
 
-/// Changes the size of a block, which stays where it is; `false` if that is impossible.
+/// Changes the size of a block in place; `false` if that is impossible.
 ///
 /// # Safety
 ///

@@ -1,9 +1,9 @@
 //! Return of free memory to the host.
 //!
-//! Frees mark memory ([`hermit_memory::freed_units`]) under the memory lock, and set [`DUE`] when enough was
-//! freed. The slow path of a free calls [`notify`] without a spinlock, which has the kernel start a thread.
-//! That calls [`return_freed`] once in a period, until nothing was freed in one. Memory is allocated while
-//! the host takes it back, so no program gets it meanwhile.
+//! Each free marks its memory ([`hermit_memory::freed_units`]) under the memory lock, and sets [`DUE`] when
+//! enough was freed. The slow path of a free then calls [`notify`], without a spinlock, which makes the
+//! kernel start a thread. The thread calls [`return_freed`] once per period, until nothing was freed in a
+//! period. Memory is allocated while the host takes it back, so that no program gets it meanwhile.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -36,18 +36,18 @@ pub(super) fn set_due() {
     DUE.store(true, Relaxed);
 }
 
-/// Sets the function that has [`return_freed`] called once in a period, unless it is already; the first call
-/// counts. It is called without a spinlock; sleeping locks may be held.
+/// Sets the function that starts the calls of [`return_freed`], once per period, unless they are running; the
+/// first call counts. It is called without a spinlock; the caller may hold sleeping locks.
 pub fn set_return_hook(start: fn()) {
     START.call_once(|| start);
 }
 
-/// True if periods are to be started.
+/// True if enough memory was freed to start the periods.
 pub fn is_return_due() -> bool {
     DUE.load(Relaxed)
 }
 
-/// Starts the periods if enough memory was freed, unless interrupts are masked: then a later free does.
+/// Starts the periods if enough memory was freed. If interrupts are masked, a later free does it.
 pub(super) fn notify() {
     if is_return_due()
         && interrupts::are_unmasked()
@@ -57,7 +57,7 @@ pub(super) fn notify() {
     }
 }
 
-/// Free memory that was allocated to return it to the host. If it is dropped, it is never free again.
+/// Free memory that was allocated to return it to the host. If it is dropped, the memory is lost.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "memory that is dropped is lost"]
 pub struct TakenMemory(AddressRange);
@@ -75,9 +75,9 @@ impl TakenMemory {
     }
 }
 
-// SAFETY: `PhysicalFrames::take_returnable` makes the value of memory that it has just allocated for this
-// alone, and only `MemoryState::free_returned` frees the memory, from the value itself. So nothing else uses
-// the memory as long as the value lives, nor after it was dropped.
+// SAFETY: `PhysicalFrames::take_returnable` makes the value from memory that it has just allocated only for
+// this. Only `MemoryState::free_returned` frees the memory, and it consumes the value. So nothing else uses
+// the memory while the value exists, and if the value is dropped, nothing uses the memory afterwards.
 unsafe impl FreeMemory for TakenMemory {
     fn address(&self) -> u64 {
         self.0.start
@@ -89,24 +89,26 @@ unsafe impl FreeMemory for TakenMemory {
     }
 }
 
-/// Answer of a device to memory that was to return to the host.
+/// Result of reporting memory to a device.
 #[derive(Debug)]
 pub enum Reported {
     /// The host has discarded its contents.
     Discarded(TakenMemory),
-    /// There is no device, or it has failed: no memory returns any more. `None` if the device may still
-    /// access the memory, which is lost then.
+    /// There is no device, or it has failed: no memory returns any more. With `None`, the device may still
+    /// access the memory, so the memory is lost.
     Refused(Option<TakenMemory>),
 }
 
-/// Returns free memory to the host in which nothing was allocated or freed in the last period, and begins the
+/// Returns free memory to the host, if nothing was allocated or freed in it in the last period. Begins the
 /// next period. `false` if no further period is needed: nothing was freed in the last one, or no memory
 /// returns any more.
 ///
-/// Where only a device returns memory, `has_device` says whether there is one. `report` passes memory to it.
+/// If only a device can return memory, `has_device` says whether there is one, and `report` passes memory to
+/// it.
 pub fn return_freed(has_device: impl FnOnce() -> bool, report: impl Fn(TakenMemory) -> Reported) -> bool {
     DUE.store(false, Relaxed);
-    // Not only when there is memory to report: while little is free there is none, and the periods went on.
+    // Checked even if there is no memory to report: while little memory is free there is none, and the
+    // periods would continue forever.
     if ops::mmu().memory_return() == MemoryReturn::ByDevice && !has_device() {
         paging::with(stop_returning);
         return false;
@@ -151,6 +153,7 @@ pub(super) fn finish_return(memory: &mut MemoryState, reported: Reported) -> boo
 /// Ends the return of memory permanently.
 fn stop_returning(memory: &mut MemoryState) {
     memory.stop_returning();
-    // Frees may have set it since the period began; none does any more. Else it would start another period.
+    // Frees may have set it since the period began. From now on they do not. Clearing it prevents another
+    // period.
     DUE.store(false, Relaxed);
 }

@@ -1,13 +1,13 @@
 //! Large blocks of the heap: whole pages from the frame allocator.
 //!
-//! A block lies in the direct map if there are as many free frames in a row: then nothing has to be mapped.
-//! Otherwise it consists of any frames, which are mapped at addresses for mappings. So free memory can be
-//! used however it is fragmented, and on both sides of the hole below 4 GiB.
+//! A block is in the direct map if there are enough contiguous free frames: then nothing has to be mapped.
+//! Otherwise it consists of arbitrary frames, which are mapped at addresses for mappings. So all free memory
+//! can be used, however fragmented it is, and on both sides of the hole below 4 GiB.
 //!
-//! A block that cannot grow in place moves to other addresses by its pages: nothing is copied, and no second
-//! block of memory is needed meanwhile. What it grows by gets frames at once, or, if there is not enough free
-//! memory, when it is touched ([`lazy`](super::lazy)): a vector asks for twice its size, and may never use
-//! all of it.
+//! A block that cannot grow in place moves to other addresses by remapping its pages: nothing is copied, and
+//! no memory for a second block is needed meanwhile. The new part gets frames at once. If there is not enough
+//! free memory, it gets them when it is touched ([`lazy`](super::lazy)): a vector asks for twice its size,
+//! and may never use all of it.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -74,7 +74,7 @@ pub(super) unsafe fn deallocate(block: *mut u8, size: usize) {
     free(block.addr() as u64, pages(size));
 }
 
-/// Changes the size of a block in place; `false` if the memory or the addresses behind it are not free.
+/// Changes the size of a block in place; `false` if the memory or the addresses after it are not free.
 ///
 /// # Safety
 ///
@@ -97,7 +97,7 @@ pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     }
 }
 
-/// Extends a block that is mapped, and ends at `end`; `false` if the addresses there are in use, or without
+/// Extends a mapped block that ends at `end`; `false` if the addresses after it are in use, or if there is no
 /// memory.
 fn extend(end: u64, size: u64, old: u64) -> bool {
     if !mapping::take_at(end, size) {
@@ -110,10 +110,11 @@ fn extend(end: u64, size: u64, old: u64) -> bool {
     is_extended
 }
 
-/// Gives memory to addresses by which a block of the size `old` grows: now, or when they are touched.
+/// Gives memory to the addresses by which a block of the size `old` grows: now, or when they are touched.
 fn populate(start: u64, size: u64, old: u64) -> Result<(), OutOfMemory> {
     fresh::map(start, size, Access::Write, Contents::Any).or_else(|error| {
-        // More would be a request that no memory can meet, not the reserve of a block that grows by and by.
+        // A block that more than doubles is a request that no memory can meet, and not a growing vector's
+        // reserve.
         let may_be_lazy = size <= old;
         if may_be_lazy { lazy::reserve(start, size) } else { Err(error) }
     })

@@ -1,7 +1,7 @@
 //! Lazy ranges: parts of large blocks that get memory by a page fault, when they are touched.
 //!
 //! Only the growth of a block is lazy, and only if there is not enough free memory for all of it. If there is
-//! none for a page that is touched, the machine ends, as a process of Linux does.
+//! no memory for a page when it is touched, the machine ends, as a process of Linux does.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_memory::lazy_ranges::LazyRanges;
@@ -12,7 +12,7 @@ use crate::sync::SpinLock;
 /// Maximum number of lazy ranges. Each is made when memory is short, so there are few.
 const MAX_RANGES: usize = 16;
 
-/// Sizes in which memory is mapped, from large to small: as much at once as there is in a row.
+/// Sizes in which memory is mapped, from large to small: the largest for which there are contiguous frames.
 const PIECES: [u64; 3] = [LARGE_PAGE_SIZE, 64 << 10, PAGE_SIZE];
 
 /// The lazy ranges. Some of their pages may be mapped already. Lazy memory is not touched under this lock.
@@ -52,7 +52,7 @@ pub(crate) fn touch(address: u64) -> bool {
     PIECES.into_iter().any(|size| {
         let start = address & !(size - 1);
         let fits = range.start <= start && start + size <= range.end;
-        // A part of a larger piece may be mapped: by another CPU, or since there was no more memory.
+        // A part of a larger piece may be mapped already, by another CPU, or because memory was short.
         fits && fresh::map_lazy_piece(start, size).is_ok()
     })
 }

@@ -17,7 +17,7 @@ use crate::sync::SpinLock;
 /// All addresses for mappings.
 static ALL: Once<AddressRange> = Once::new();
 
-/// The addresses for mappings that are free, once there was a mapping.
+/// The free addresses for mappings. `None` before the first mapping.
 static FREE: SpinLock<Option<Ranges<RangeVec>>> = SpinLock::new(None);
 
 /// A list of ranges that grows.
@@ -51,7 +51,7 @@ impl RangeList for RangeVec {
     }
 }
 
-/// Why a mapping cannot be changed.
+/// Reason why a mapping cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingError {
     /// A part of it is not mapped, or it does not consist of whole pages.
@@ -94,7 +94,7 @@ pub(super) fn take_like(address: u64, size: u64) -> Result<u64, OutOfMemory> {
     let space = size.checked_add(LARGE_PAGE_SIZE).ok_or(OutOfMemory)?;
     let first = take(space)?;
     let start = first.next_multiple_of(LARGE_PAGE_SIZE) + offset;
-    // Without a large page that is free, the addresses are aligned for pages only.
+    // If the large page is not free, the addresses are only aligned to pages.
     let start = if start + size <= first + space { start } else { first };
     give_back(first, start - first);
     give_back(start + size, first + space - start - size);
@@ -115,14 +115,14 @@ pub(super) fn contains(address: u64) -> bool {
     ALL.get().is_some_and(|all| (all.start..all.end).contains(&address))
 }
 
-/// Frees addresses, at which no memory is mapped any more.
+/// Frees addresses at which no memory is mapped any more.
 pub(super) fn give_back(start: u64, size: u64) {
     let give_back = || match FREE.lock().as_mut() {
         Some(free) => free.free(AddressRange { start, end: start + size }),
         None => Ok(()),
     };
-    // A range between two mappings makes the list longer. Without memory for that even after this, the
-    // addresses are lost.
+    // A free range between two mappings makes the list longer. If there is no memory for that even after a
+    // reclaim, the addresses are lost.
     let _: Result<(), FreeError> = give_back().or_else(|_| {
         super::reclaim();
         give_back()
@@ -138,7 +138,7 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     map_with(size, access, Contents::Zero)
 }
 
-/// [`map`] with what the memory contains.
+/// Maps memory as [`map`], with these contents.
 pub(super) fn map_with(size: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let start = take(size)?;
@@ -186,7 +186,7 @@ pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError
 ///
 /// # Errors
 ///
-/// See [`MappingError`]; then all is mapped as before.
+/// See [`MappingError`]. Then the range is mapped as before.
 ///
 /// # Safety
 ///

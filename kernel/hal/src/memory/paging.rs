@@ -1,4 +1,12 @@
-//! The memory lock, and what it protects: page tables, physical memory, free addresses.
+//! The memory lock, and the state under it: page tables, physical memory, free addresses.
+//!
+//! Memory whose mapping was removed must not be used again before all CPUs have flushed their TLBs. Waiting
+//! for that under the lock would make all CPUs wait. So an operation under the lock returns the memory as a
+//! [`PendingFlush`]. After the lock is released, [`complete`] flushes, and then frees the memory. If page
+//! tables became unused, the flush happens under the lock ([`MemoryState::flush_or_defer`]).
+//!
+//! Some memory is reserved for the growth of stacks ([`RESERVE`]): a page fault cannot report an error to the
+//! program.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
@@ -14,7 +22,7 @@ use super::{MirroredMapping, OutOfMemory, stack_area};
 use crate::sync::{RawSpinLock, SpinLock};
 use crate::{ops, stop};
 
-/// Number of pieces that free addresses may be in.
+/// Maximum number of pieces of the free addresses.
 const MAX_PIECES: usize = 256;
 
 /// Memory in bytes that only the growth of stacks may use.
@@ -23,8 +31,8 @@ pub const RESERVE: u64 = 128 << 10;
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;
 
-/// The state, once [`init`] has made it. Without elements a vector is all zero, and takes no room in the
-/// image's file: the `None` of an `Option` is a value that a field never has.
+/// The state, after [`init`] has made it. It is in a vector because an empty one is all zero, and takes no
+/// room in the image's file. The `None` of an `Option` would not be zero.
 static MEMORY: SpinLock<heapless::Vec<MemoryState, 1>> = SpinLock::new(heapless::Vec::new());
 
 /// Physical memory, page tables and free addresses.
@@ -39,7 +47,7 @@ pub(super) struct MemoryState {
 ///
 /// # Safety
 ///
-/// What `info` says of page tables and free memory must be true, and this must be called once.
+/// Page tables and free memory must be as `info` says, and this must be called once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
     let table = AddressSpace::at(info.fixed.page_table_root);
     let mut addresses = FreeRanges::new();
@@ -56,15 +64,16 @@ pub(super) fn with<R>(action: impl FnOnce(&mut MemoryState) -> R) -> R {
     action(&mut lock())
 }
 
-/// Takes the memory lock. The stack is touched first, since a page fault that makes it grow takes this lock.
+/// Takes the memory lock. It touches the stack first, since a page fault that makes the stack grow takes this
+/// lock.
 #[inline(never)]
 fn lock() -> MappedMutexGuard<'static, RawSpinLock, MemoryState> {
     stack_area::touch(stack_area::STACK_NEEDED);
     MutexGuard::map(MEMORY.lock(), |memory| memory.first_mut().expect("memory is ready before it is used"))
 }
 
-/// Whether an address is mapped. While this CPU reports a fault, `false` if the lock is held: the CPU that
-/// holds it has been stopped.
+/// Returns true if an address is mapped. While this CPU reports a fault, returns `false` if the lock is held:
+/// its holder is a CPU that has been stopped.
 pub(super) fn is_mapped(address: u64) -> bool {
     let is_mapped = |memory: &MemoryState| memory.table.translate(&memory.physical, address).is_some();
     if stop::is_stopping_others() {
@@ -79,13 +88,13 @@ pub(super) fn access(address: u64) -> Access {
     found.map_or(Access::None, |translation| translation.attributes.access)
 }
 
-/// Pages that no page table has any more, but perhaps TLBs: free once [`complete`] has flushed these. Until
-/// then their addresses must not be used again.
+/// Pages that are no longer in any page table, but may still be in TLBs. [`complete`] frees them after it has
+/// flushed the TLBs. Until then, their addresses must not be used again.
 #[derive(Debug)]
 #[must_use = "the memory is lost, and TLBs may have entries of it"]
 struct PendingFlush(DeferredFrees);
 
-/// Flushes the TLBs of all CPUs without the memory lock, then frees the memory that waits for this.
+/// Flushes the TLBs of all CPUs without the memory lock, then frees the memory that was waiting for it.
 fn complete(pending: Option<PendingFlush>) {
     let Some(PendingFlush(mut deferred)) = pending else { return };
     ops::mmu().flush_tlb(FlushScope::Pages);
@@ -94,29 +103,30 @@ fn complete(pending: Option<PendingFlush>) {
     }
 }
 
-/// Changes the access to a range, all of which must be mapped. CPUs have flushed their TLBs when this
-/// returns.
+/// Changes the access to a range, which must be completely mapped. When this returns, all CPUs have flushed
+/// their TLBs.
 pub(super) fn protect(address: u64, size: u64, access: Access) -> Result<(), PagingError> {
     let (result, pending) = with(|memory| memory.protect(address, size, access));
     complete(pending);
     result
 }
 
-/// Unmaps a range, all of which must be mapped, and frees the memory. If that fails, all is mapped as before.
+/// Unmaps a range, which must be completely mapped, and frees the memory. If it fails, the range is mapped as
+/// before.
 pub(super) fn unmap_pages(address: u64, size: u64) -> Result<(), PagingError> {
     let pending = with(|memory| memory.unmap_pages(address, size))?;
     complete(pending);
     Ok(())
 }
 
-/// Unmaps what is mapped in ranges, each a start and a size, and frees the memory.
+/// Unmaps all mapped pages of ranges, each given by start and size, and frees the memory.
 pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
     let pending = with(|memory| memory.unmap_ranges(ranges));
     complete(pending);
 }
 
-/// Maps the pages of a range at other addresses, too. What is not mapped is left out. If this fails, some
-/// pages may be mapped there.
+/// Maps the pages of a range at other addresses, too. Pages that are not mapped are left out. If this fails,
+/// some pages may be mapped there.
 pub(super) fn map_again(from: u64, to: u64, size: u64) -> Result<(), PagingError> {
     let mut done = 0;
     while done < size {
@@ -128,7 +138,7 @@ pub(super) fn map_again(from: u64, to: u64, size: u64) -> Result<(), PagingError
     Ok(())
 }
 
-/// Removes mappings of a range whose frames are mapped elsewhere, too.
+/// Removes mappings of a range. Its frames have other mappings, so they are not freed.
 pub(super) fn unmap_alias(address: u64, size: u64) {
     let pending = with(|memory| memory.unmap_alias(address, size));
     complete(pending);
@@ -140,7 +150,7 @@ impl MemoryState {
         self.physical.size()
     }
 
-    /// Addresses of the direct map, as far as it is mapped.
+    /// Addresses of the direct map, as far as they are mapped.
     pub(super) const fn direct_mapping(&self) -> AddressRange {
         self.physical.direct_mapping()
     }
@@ -158,27 +168,27 @@ impl MemoryState {
 
     /// Unmaps the loader's identity map, and with it the page at address 0.
     pub(super) fn unmap_loader(&mut self) {
-        // The first entry of the root maps 512 GiB. The tables below it lie in memory that is free already.
+        // The first entry of the root maps 512 GiB. The tables below it are in memory that is already free.
         let root = self.table.root();
         hermit_paging::TableMemory::write(&mut self.physical, root, 0);
         ops::mmu().flush_tlb(FlushScope::Tables);
     }
 
-    /// Allocates physical memory, which the direct map has; returns its address there.
+    /// Allocates physical memory in the direct map; returns its address there.
     pub(super) fn allocate(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.check_reserve(size)?;
         let physical = self.physical.take(&mut self.table, size, align.max(PAGE_SIZE))?;
         Ok(self.physical.direct_map.address(physical))
     }
 
-    /// Extends what [`Self::allocate`] returned, and what ends at `end`, by the memory behind it; `false` if
-    /// that is not free.
+    /// Extends memory of [`Self::allocate`] that ends at `end` by the memory after it; `false` if that is not
+    /// free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
         self.check_reserve(size).is_ok()
             && self.physical.take_at(self.physical.direct_map.physical(end), size)
     }
 
-    /// Frees what [`Self::allocate`] returned, or whole pages of it. It stays mapped in the direct map.
+    /// Frees memory of [`Self::allocate`], or whole pages of it. It stays mapped in the direct map.
     pub(super) fn free(&mut self, address: u64, size: u64) {
         let start = self.physical.direct_map.physical(address);
         self.physical.release(AddressRange { start, end: start + size });
@@ -214,25 +224,24 @@ impl MemoryState {
         self.physical.release(AddressRange { start, end: start + size });
     }
 
-    /// Reserves addresses, with no memory behind them.
+    /// Reserves addresses without memory.
     pub(super) fn allocate_addresses(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.addresses.allocate(size, align).ok_or(OutOfMemory)
     }
 
-    /// Checks that `size` bytes can be allocated with [`RESERVE`] left.
+    /// Checks that `size` bytes can be allocated without using [`RESERVE`].
     pub(super) fn check_reserve(&self, size: u64) -> Result<(), OutOfMemory> {
         let left = self.physical.available().checked_sub(size);
         let is_enough = left.is_some_and(|left| left >= RESERVE) && ops::mmu().can_map_more();
         is_enough.then_some(()).ok_or(OutOfMemory)
     }
 
-    /// Allocates physically contiguous frames to map, from the reserve, too.
+    /// Allocates physically contiguous frames to be mapped. May use the reserve.
     pub(super) fn take_frames(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         self.physical.take_frames(&mut self.table, size)
     }
 
-    /// Allocates physically contiguous frames to map: `size` bytes, or fewer if there are not as many in one
-    /// piece.
+    /// Allocates physically contiguous frames to be mapped: `size` bytes, or fewer if there is no such piece.
     pub(super) fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         let mut size = size;
         loop {
@@ -243,7 +252,7 @@ impl MemoryState {
         }
     }
 
-    /// Maps frames at addresses where nothing is mapped; frees them if that fails.
+    /// Maps frames at addresses where nothing is mapped. If that fails, frees them.
     pub(super) fn map_frames(
         &mut self,
         address: u64,
@@ -253,10 +262,10 @@ impl MemoryState {
         let FreshFrames { physical, size, .. } = frames;
         let mapped = self.table.map(&mut self.physical, address, physical, size, access);
         if mapped.is_err() && size == PAGE_SIZE {
-            // No other CPU has cached it: the mapping of a single page fails before it is made.
+            // No other CPU has cached the mapping: that of a single page fails before it is made.
             self.free_physical(physical, size);
         } else if mapped.is_err() {
-            // A part may have been mapped for a moment, in which another CPU may have cached it.
+            // A part may have been mapped for a moment, and another CPU may have cached it.
             let mut deferred = DeferredFrees::new(self.physical.direct_map);
             deferred.add(physical, size);
             self.flush(deferred);
@@ -280,9 +289,9 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Removes mappings whose frames stay allocated.
+    /// Removes mappings. Their frames stay allocated.
     fn unmap_alias(&mut self, address: u64, size: u64) -> Option<PendingFlush> {
-        // Cannot fail: the range was mapped as a whole, so no large page has to be split.
+        // This cannot fail: the range was mapped as a whole, so no large page has to be split.
         let _: Result<(), PagingError> = self.table.unmap(&mut self.physical, address, size, &mut |_| ());
         self.flush_or_defer(DeferredFrees::new(self.physical.direct_map))
     }
@@ -309,7 +318,7 @@ impl MemoryState {
     /// Removes both mappings, as far as they exist, and frees the memory.
     pub(super) fn unmap_mirrored(&mut self, &MirroredMapping { address, physical, size }: &MirroredMapping) {
         let both = AddressRange { start: address, end: address + 2 * size };
-        // Fails only if the platform has no memory for the hole in its mappings: then the memory stays
+        // This fails only if the platform has no memory for the hole in its mappings. Then the memory stays
         // allocated.
         if self.table.unmap(&mut self.physical, address, both.size(), &mut |_| ()).is_err() {
             return;
@@ -317,11 +326,11 @@ impl MemoryState {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         deferred.add(physical, size);
         self.flush(deferred);
-        // Addresses in too many pieces are lost; there are enough others.
+        // If the addresses are in too many pieces, these are lost; there are enough others.
         let _: Result<(), FreeError> = self.addresses.free(both);
     }
 
-    /// Changes the access to a range, all of which must be mapped.
+    /// Changes the access to a range, which must be completely mapped.
     fn protect(
         &mut self,
         address: u64,
@@ -332,7 +341,8 @@ impl MemoryState {
         (result, self.flush_or_defer(DeferredFrees::new(self.physical.direct_map)))
     }
 
-    /// Unmaps a range, all of which must be mapped. Page tables stay, unless they are wholly in the range.
+    /// Unmaps a range, which must be completely mapped. Page tables stay, unless they are completely in the
+    /// range.
     fn unmap_pages(&mut self, address: u64, size: u64) -> Result<Option<PendingFlush>, PagingError> {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         self.table.unmap_pages(&mut self.physical, address, size, &mut |page: MappedPage| {
@@ -341,12 +351,12 @@ impl MemoryState {
         Ok(self.flush_or_defer(deferred))
     }
 
-    /// Unmaps what is mapped in ranges, each a start and a size, and frees page tables that become empty.
+    /// Unmaps all mapped pages of ranges, each given by start and size. Frees page tables that become empty.
     fn unmap_ranges(&mut self, ranges: impl Iterator<Item = (u64, u64)>) -> Option<PendingFlush> {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         for (address, size) in ranges {
-            // Fails only if there is no memory to split a large page: then all of the range stays mapped and
-            // allocated.
+            // This fails only if there is no memory to split a large page. Then all of the range stays mapped
+            // and allocated.
             let _: Result<(), PagingError> =
                 self.table.unmap(&mut self.physical, address, size, &mut |page: MappedPage| {
                     deferred.add(page.physical, page.size);
@@ -355,10 +365,10 @@ impl MemoryState {
         self.flush_or_defer(deferred)
     }
 
-    /// Frees the empty page tables of ranges, each a start and a size, in which nothing is mapped.
+    /// Frees the empty page tables of ranges, each given by start and size. Nothing is mapped in the ranges.
     pub(super) fn free_empty_tables(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
         for (address, size) in ranges {
-            // Nothing is mapped, so nothing need be split.
+            // Nothing is mapped, so no page has to be split.
             let _: Result<(), PagingError> = self.table.free_empty_tables(&mut self.physical, address, size);
         }
         if self.physical.has_unused_tables() {
@@ -366,18 +376,18 @@ impl MemoryState {
         }
     }
 
-    /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for this.
+    /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for it.
     fn flush(&mut self, mut deferred: DeferredFrees) {
         ops::mmu().flush_tlb(FlushScope::Tables);
         self.physical.free_deferred(&mut deferred);
     }
 
-    /// Flushes as [`Self::flush`] does, or leaves that to [`complete`], so that no CPU waits for others under
-    /// the lock.
+    /// Flushes as [`Self::flush`], or leaves that to [`complete`], so that no CPU waits for others under the
+    /// lock.
     ///
-    /// Only changes of pages may be flushed without the lock. If a table is no longer used, another thread
-    /// could map memory beside the range in a new table, and CPUs that have cached the old one would not find
-    /// it there.
+    /// Without the lock, only changes of pages may be flushed. If a table is no longer used, another thread
+    /// could map memory beside the range in a new table, and CPUs that have cached the old table would not
+    /// find it there.
     fn flush_or_defer(&mut self, deferred: DeferredFrees) -> Option<PendingFlush> {
         if self.physical.has_unused_tables() || !ops::mmu().has_other_tlbs() {
             self.flush(deferred);
@@ -394,14 +404,14 @@ impl MemoryState {
         Ok(address)
     }
 
-    /// Physical address of what [`Self::allocate`] returned.
+    /// Physical address of memory of [`Self::allocate`].
     pub(super) fn physical(&self, address: u64) -> u64 {
         self.physical.direct_map.physical(address)
     }
 
     /// Unmaps a page of the image at boot. Its tables stay, since they have other pages.
     pub(super) fn unmap(&mut self, address: u64) {
-        // Cannot fail: if the page is part of a large one, there is memory for the table that splits it.
+        // This cannot fail: if the page is part of a large one, there is memory for the table that splits it.
         let _: Result<(), PagingError> =
             self.table.unmap_pages(&mut self.physical, address, PAGE_SIZE, &mut |_| ());
         self.flush(DeferredFrees::new(self.physical.direct_map));
@@ -418,8 +428,8 @@ impl MemoryState {
         mapped.is_ok().then_some(physical)
     }
 
-    /// Copies from physical memory, which is added to the direct map if it is not there yet; `false` if that
-    /// is impossible.
+    /// Copies from physical memory. Adds it to the direct map if it is not there yet; `false` if that is
+    /// impossible.
     pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
         let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE_END) else {
             return false;

@@ -57,7 +57,7 @@ fn allocate(size: u64, align: u64) -> Option<u64> {
     blocks.allocate(size, align)
 }
 
-/// Frees the whole pages that have no value yet.
+/// Frees the whole pages of the current region that have no value yet.
 pub(super) fn reclaim() {
     let unused = BLOCKS.lock().take_unused();
     free(unused);

@@ -1,7 +1,11 @@
-//! Physical memory: the frames that are free, and the direct map.
+//! Physical memory: the free frames, and the direct map.
 //!
 //! Physical address `p` is mapped at the start of the direct map plus `p`. The part that the loader has not
-//! mapped there is mapped when it is first used.
+//! mapped is mapped at its first use. A few frames are kept for the page tables that this needs, because at
+//! that moment all mapped memory may be in use.
+//!
+//! Freed memory may still be resident on the host. If the platform can return it, the units of freed memory
+//! are marked ([`FreedUnits`]), and returned when they have been free for a period.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_bytes};
 
@@ -20,14 +24,14 @@ use super::host_return::{self, ReturnStep, TakenMemory};
 use crate::arch::startup::TRAMPOLINE_LIMIT;
 use crate::ops::{self, MemoryReturn};
 
-/// Number of pieces that unmapped memory may be in.
+/// Maximum number of pieces of unmapped memory.
 const MAX_PIECES: usize = 64;
 
-/// Number of frames kept for page tables, for the moment when all mapped memory is used up: as many as
-/// mapping more needs.
+/// Number of frames that are kept for page tables, for the moment when all mapped memory is in use: as many
+/// as mapping more memory needs.
 const SPARE_TABLES: usize = 4;
 
-/// Least free memory, in bytes, of which some is returned to the host: so there is more for others meanwhile.
+/// Minimum of free memory in bytes for a return of memory to the host. Meanwhile, enough is left for others.
 const MIN_AVAILABLE: u64 = 4 * MAX_RETURNED;
 
 /// End of a [`DeferredFrees`] list: page 0 is never free.
@@ -51,16 +55,16 @@ impl DirectMap {
     fn read_word(self, physical: u64) -> u64 {
         let word = with_exposed_provenance::<u64>(to_usize(self.address(physical)));
         // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed
-        // memory, all of which the direct map has. They are read and written only under the memory lock, by
-        // these two functions; no Rust reference to them exists.
+        // memory. All of these are in the direct map. They are read and written only under the memory lock,
+        // by these two functions; no Rust reference to them exists.
         unsafe { word.read_volatile() }
     }
 
     fn write_word(self, physical: u64, value: u64) {
         let word = with_exposed_provenance_mut::<u64>(to_usize(self.address(physical)));
         // SAFETY: called for entries of page tables, for words of free memory and for bitmaps of freed
-        // memory, all of which the direct map has. They are read and written only under the memory lock, by
-        // these two functions; no Rust reference to them exists.
+        // memory. All of these are in the direct map. They are read and written only under the memory lock,
+        // by these two functions; no Rust reference to them exists.
         unsafe { word.write_volatile(value) };
     }
 
@@ -71,7 +75,7 @@ impl DirectMap {
         unsafe { start.write(*bytes) };
     }
 
-    /// Copies memory that the direct map has and that Rust code does not use, such as the firmware's tables.
+    /// Copies memory in the direct map that Rust code does not use, such as the firmware's tables.
     pub(super) fn read(self, physical: u64, bytes: &mut [u8]) {
         for (offset, byte) in bytes.iter_mut().enumerate() {
             let from = with_exposed_provenance::<u8>(to_usize(self.address(physical)) + offset);
@@ -104,13 +108,13 @@ impl Words for DirectMap {
 pub(super) struct PhysicalFrames {
     pub(super) direct_map: DirectMap,
     frames: FrameAllocator,
-    /// Free memory that the direct map does not have yet.
+    /// Free memory that is not in the direct map yet.
     unmapped: FreeRanges<MAX_PIECES>,
     /// The direct map ends at this physical address.
     mapped: u64,
-    /// Frames kept for page tables.
+    /// Frames that are kept for page tables.
     spare: heapless::Vec<u64, SPARE_TABLES>,
-    /// Page tables that are no longer used, until the TLBs are flushed.
+    /// Page tables that are no longer used, until the TLBs have been flushed.
     tables: DeferredFrees,
     /// A page for the trampoline of secondary CPUs.
     trampoline_page: Option<u64>,
@@ -118,15 +122,16 @@ pub(super) struct PhysicalFrames {
     size: u64,
     /// End of physical memory.
     end: u64,
-    /// What was freed and is perhaps still resident on the host, once this is worth its memory.
+    /// Units of freed memory that may still be resident on the host. `None` before so much was freed that the
+    /// bitmaps are worth their memory.
     freed: Option<FreedUnits>,
-    /// Bytes that were freed before `freed` was there.
+    /// Bytes that were freed while `freed` was `None`.
     unmarked: u64,
     /// True if no memory returns to the host any more.
     has_stopped_returning: bool,
 }
 
-/// Physically contiguous frames that are allocated, and not mapped yet but for the direct map.
+/// Physically contiguous frames that are allocated, and not mapped yet except in the direct map.
 #[derive(Debug)]
 #[must_use = "frames that are not mapped are lost"]
 pub(super) struct FreshFrames {
@@ -137,18 +142,18 @@ pub(super) struct FreshFrames {
 }
 
 impl FreshFrames {
-    /// Fills the frames with zero. Needs no lock: they are this value's alone, and the direct map never
-    /// shrinks.
+    /// Fills the frames with zero. This needs no lock: only this value refers to the frames, and the direct
+    /// map never shrinks.
     pub(super) fn zero(&mut self) {
         self.direct_map.zero(self.physical, self.size);
     }
 }
 
-/// Deferred-free list: memory that is free once the TLBs of all CPUs are flushed, linked through the memory
-/// itself.
+/// Deferred-free list: memory that becomes free when the TLBs of all CPUs have been flushed. It is linked
+/// through the memory itself.
 ///
-/// A CPU whose TLB or paging-structure cache is not flushed yet may still take a page in the list for a page
-/// table. So the words that are written to it have bit 0, the present bit of an entry, clear.
+/// A CPU that has not flushed its TLB and paging-structure caches yet may still use a page in the list as a
+/// page table. So the words that are written to the memory have bit 0 clear, the present bit of an entry.
 #[derive(Debug)]
 pub(super) struct DeferredFrees {
     direct_map: DirectMap,
@@ -161,7 +166,7 @@ impl DeferredFrees {
         Self { direct_map, first: NONE }
     }
 
-    /// Whether nothing is in the list.
+    /// Returns true if the list is empty.
     pub(super) const fn is_empty(&self) -> bool {
         self.first == NONE
     }
@@ -198,10 +203,11 @@ impl PhysicalFrames {
             let start = region.start.max(PAGE_SIZE);
             space.insert(AddressRange { start, end: region.end().min(mapped) });
             let above = AddressRange { start: start.max(mapped), end: region.end() };
-            // A region that is listed twice, or one too many, is not used.
+            // A region that is listed twice, or for which there is no room, is not used.
             let _: Result<(), hermit_memory::ranges::FreeError> = space.unmapped.free(above);
         }
-        // The lowest memory is allocated first, so none would be left for the trampoline.
+        // Reserved now: the lowest memory is allocated first, so later there would be no page for the
+        // trampoline.
         space.trampoline_page = space.reserve_trampoline_page();
         space.refill();
         space
@@ -217,7 +223,7 @@ impl PhysicalFrames {
         AddressRange { start: self.direct_map.address(0), end: self.direct_map.address(self.mapped) }
     }
 
-    /// Addresses of the direct map, also as far as it is not mapped yet.
+    /// Addresses of the direct map, whether already mapped or not.
     #[cfg(not(any(feature = "bump", feature = "tlsf")))]
     pub(super) const fn direct_addresses(&self) -> AddressRange {
         AddressRange { start: self.direct_map.address(0), end: self.direct_map.address(self.end) }
@@ -228,7 +234,7 @@ impl PhysicalFrames {
         self.frames.total() + self.unmapped.total()
     }
 
-    /// Frees memory to which no TLB has a mapping except that of the direct map.
+    /// Frees memory that is in no TLB, except with its mapping in the direct map.
     pub(super) fn release(&mut self, range: AddressRange) {
         self.insert(range);
         self.mark_freed(range);
@@ -239,7 +245,7 @@ impl PhysicalFrames {
         !self.has_stopped_returning && ops::mmu().memory_return() != MemoryReturn::Never
     }
 
-    /// Marks memory as freed, where the host takes it back.
+    /// Marks memory as freed, if the platform can return it to the host.
     fn mark_freed(&mut self, range: AddressRange) {
         if range.start >= range.end || !self.may_return() {
             return;
@@ -265,14 +271,14 @@ impl PhysicalFrames {
     }
 
     /// Allocates memory at `from` or above that was freed a period ago, in one piece, to return it to the
-    /// host. `None` if there is none, or so little is free that others may need that memory meanwhile.
+    /// host. `None` if there is no such memory, or if so little is free that others may need it meanwhile.
     pub(super) fn take_returnable(&mut self, from: u64) -> Option<ReturnStep> {
         if self.available() < MIN_AVAILABLE {
             return None;
         }
         let first = self.freed.as_ref()?.next(&self.direct_map, from)?;
         let mut end = first;
-        // A unit that is partly in use is marked again when the rest is freed.
+        // Units that are partly in use are skipped; they are marked again when the rest is freed.
         while end - first < MAX_RETURNED
             && self.freed.as_ref()?.next(&self.direct_map, end) == Some(end)
             && self.frames.allocate_at(&mut self.direct_map, end, UNIT)
@@ -299,13 +305,13 @@ impl PhysicalFrames {
     /// Frees memory that is not resident on the host.
     pub(super) fn insert(&mut self, range: AddressRange) {
         if range.start < range.end {
-            // Memory that is freed twice stays free: such a bug must not hit the memory's next user.
+            // A double free leaves the memory free: the bug must not affect the memory's next user.
             let freed: Result<(), NotAllocated> = self.frames.free(&mut self.direct_map, range);
             debug_assert!(freed.is_ok(), "freed twice");
         }
     }
 
-    /// Refills the frames kept for page tables.
+    /// Refills the frames that are kept for page tables.
     fn refill(&mut self) {
         while !self.spare.is_full() {
             let Some(frame) = self.frames.allocate_frame(&mut self.direct_map) else { break };
@@ -314,7 +320,7 @@ impl PhysicalFrames {
         }
     }
 
-    /// Allocates memory, which the direct map has; returns its physical address.
+    /// Allocates memory in the direct map; returns its physical address.
     pub(super) fn take(
         &mut self,
         table: &mut AddressSpace,
@@ -329,8 +335,7 @@ impl PhysicalFrames {
         }
     }
 
-    /// Allocates memory at this physical address; `false` if it is not free, or the direct map does not have
-    /// it.
+    /// Allocates memory at this physical address; `false` if it is not free, or not in the direct map.
     pub(super) fn take_at(&mut self, start: u64, size: u64) -> bool {
         self.frames.allocate_at(&mut self.direct_map, start, size)
     }
@@ -350,7 +355,8 @@ impl PhysicalFrames {
         Ok(page)
     }
 
-    /// Allocates physically contiguous frames with arbitrary contents: a large page if that is the size.
+    /// Allocates physically contiguous frames with arbitrary contents. They are a large page if they have its
+    /// size.
     pub(super) fn take_frames(
         &mut self,
         table: &mut AddressSpace,
@@ -379,7 +385,7 @@ impl PhysicalFrames {
         None
     }
 
-    /// Extends the direct map by free memory of about `size` bytes.
+    /// Extends the direct map by about `size` bytes of free memory.
     fn map_more(&mut self, table: &mut AddressSpace, size: u64) -> Result<(), OutOfMemory> {
         let first = *self.unmapped.as_slice().first().ok_or(OutOfMemory)?;
         let end = first.start.saturating_add(size).next_multiple_of(LARGE_PAGE_SIZE).min(first.end);
@@ -389,7 +395,7 @@ impl PhysicalFrames {
             let at = self.mapped.max(from);
             let address = self.direct_map.address(at);
             match table.map(self, address, at, LARGE_PAGE_SIZE, Access::Write) {
-                // The loader, or a reader of the firmware's tables, may have mapped a part of it already.
+                // A part may be mapped already, by the loader or for reading the firmware's tables.
                 Ok(()) | Err(PagingError::AlreadyMapped) => self.mapped = at + LARGE_PAGE_SIZE,
                 Err(_) => return Err(OutOfMemory),
             }
@@ -401,7 +407,7 @@ impl PhysicalFrames {
         Ok(())
     }
 
-    /// Frees the unused page tables and another list, after the TLBs of all CPUs have been flushed.
+    /// Frees the unused page tables and another list. The TLBs of all CPUs have been flushed.
     pub(super) fn free_deferred(&mut self, other: &mut DeferredFrees) {
         let mut tables = core::mem::replace(&mut self.tables, DeferredFrees::new(self.direct_map));
         for list in [&mut tables, other] {
@@ -409,19 +415,19 @@ impl PhysicalFrames {
         }
     }
 
-    /// Whether page tables wait for a flush.
+    /// Returns true if page tables wait for a flush.
     pub(super) const fn has_unused_tables(&self) -> bool {
         !self.tables.is_empty()
     }
 
-    /// Frees a list, after the TLBs of all CPUs have been flushed.
+    /// Frees a list. The TLBs of all CPUs have been flushed.
     pub(super) fn free_list(&mut self, list: &mut DeferredFrees) {
         while !list.is_empty() {
             let start = list.first;
             list.first = self.direct_map.read_word(start);
             let size = self.direct_map.read_word(start + 8) / 2 * PAGE_SIZE;
             if size == PAGE_SIZE {
-                // As in `release`.
+                // A double free is handled as in `insert`.
                 let _: Result<(), NotAllocated> = self.frames.free_frame(&mut self.direct_map, start);
                 self.mark_freed(AddressRange { start, end: start + size });
             } else {

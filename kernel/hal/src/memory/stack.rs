@@ -1,5 +1,9 @@
-//! Stacks of threads: addresses above a guard page that is never mapped. They grow by page faults: a page
-//! gets memory when it is first touched.
+//! Stacks of threads: addresses above a guard page that is never mapped.
+//!
+//! A stack has a slot of addresses, and grows by page faults: a page gets memory when it is first touched. A
+//! fault maps as many bytes as the stack already uses, within limits, so that a large stack needs few faults.
+//! A freed stack keeps its memory for the next thread, because unmapping would flush the TLBs of all CPUs.
+//! When too many free stacks have memory, all of them are unmapped together.
 
 use core::ptr::with_exposed_provenance;
 
@@ -15,14 +19,14 @@ use crate::sync::SpinLock;
 /// Maximum number of bytes by which a stack grows in one page fault.
 const MAX_GROWTH: u64 = 64 << 10;
 
-/// Number of free slots that keep their memory. They are unmapped together, because each unmapping flushes
-/// the TLBs of all CPUs.
+/// Maximum number of free slots that keep their memory. They are unmapped together, because each unmapping
+/// flushes the TLBs of all CPUs.
 const MAX_DIRTY: usize = 64;
 
 /// Free slots without memory.
 static CLEAN: SpinLock<FreeSlots> = SpinLock::new(FreeSlots::new());
 
-/// Free slots with the memory of their last threads.
+/// Free slots that still have the memory of their last threads.
 static DIRTY: SpinLock<heapless::Vec<StackSlot, MAX_DIRTY>> = SpinLock::new(heapless::Vec::new());
 
 /// The stack of a thread.
@@ -31,7 +35,7 @@ pub struct Stack {
     slot: StackSlot,
 }
 
-/// Addresses of the stack that an address belongs to; the lowest ones may have no memory yet.
+/// Addresses of the stack of an address. The lowest ones may have no memory yet.
 #[must_use]
 pub fn containing(address: u64) -> Option<AddressRange> {
     let bounds = find(address)?;
@@ -45,7 +49,7 @@ pub(super) fn init(size: u64) -> Result<(), OutOfMemory> {
 }
 
 impl Stack {
-    /// Allocates a stack of at least `size` bytes, of which only the topmost page has memory at first.
+    /// Allocates a stack of at least `size` bytes. At first, only its topmost page has memory.
     ///
     /// # Errors
     ///
@@ -58,7 +62,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Whether the stack is as large as [`Self::new`] makes it for `wanted` bytes.
+    /// Returns true if the stack is as large as [`Self::new`] makes it for `wanted` bytes.
     pub(crate) const fn fits(&self, wanted: usize) -> bool {
         stack_slots::is_size_for(self.slot.size, wanted as u64)
     }
@@ -85,8 +89,8 @@ impl Drop for Stack {
         let full = DIRTY.lock().push(self.slot).err();
         if let Some(slot) = full {
             reclaim();
-            // There is room now unless other CPUs have filled it: then the slot is lost, but its memory is
-            // freed.
+            // There is room now, unless other CPUs have filled it. In that case the slot is lost, but its
+            // memory is freed.
             let lost = DIRTY.lock().push(slot).err();
             lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
         }
@@ -100,9 +104,9 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
     paging::unmap_and_free(ranges);
 }
 
-/// Held while the memory of free stacks is on its way to the free frames: a CPU without memory waits for it,
-/// instead of finding nothing to reclaim. Taken before the locks of free slots and the memory lock; waiting
-/// CPUs answer TLB flushes.
+/// Held while the memory of free stacks moves to the free frames. A CPU without memory waits for this lock
+/// instead of finding nothing to reclaim. It is taken before the locks of free slots and the memory lock.
+/// CPUs that wait for it answer TLB flushes.
 static RECLAIMING: SpinLock<()> = SpinLock::new(());
 
 /// Frees the memory of all free stacks.
@@ -117,20 +121,20 @@ pub(super) fn reclaim() {
     dirty.into_iter().for_each(|slot| clean.free(&SLOTS, slot));
 }
 
-/// Takes a slot of a size, without memory unless the last thread has left some.
+/// Takes a slot of a size. It has memory only if the last thread has left some.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     if let Some(slot) = take_dirty(size) {
         return Ok(slot);
     }
     let slot = CLEAN.lock().take(&SLOTS, size);
     let slot = slot.or_else(|NoSlot| {
-        // The addresses of free slots of other sizes may be used, if the slots have no memory.
+        // Free slots of other sizes have addresses that can be used, once the slots have no memory.
         reclaim();
         let mut clean = CLEAN.lock();
         clean.remove_unused(&SLOTS);
         clean.take(&SLOTS, size)
     });
-    // Another CPU may have freed one meanwhile.
+    // Another CPU may have freed a slot meanwhile.
     slot.or_else(|NoSlot| take_dirty(size).ok_or(OutOfMemory))
 }
 
@@ -141,12 +145,12 @@ fn take_dirty(size: usize) -> Option<StackSlot> {
     Some(dirty.swap_remove(index))
 }
 
-/// Whether an address belongs to a stack, its guard page included.
+/// Returns true if an address belongs to a stack or to its guard page.
 pub(crate) fn contains(address: u64) -> bool {
     find(address).is_some()
 }
 
-/// Whether an address is in the guard page of a stack.
+/// Returns true if an address is in the guard page of a stack.
 pub(crate) fn is_guard(address: u64) -> bool {
     find(address).map_or_else(|| stacks::is_guard(address), |bounds| address < bounds.bottom)
 }
@@ -162,8 +166,8 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
             let page = address & !(PAGE_SIZE - 1);
             let size = growth(bounds, page);
             let block = fresh::map_block(page + PAGE_SIZE - size, size);
-            // Without memory for all of them, or with a part mapped already, only the page of the fault is
-            // mapped.
+            // If there is no memory for all of them, or if a part is already mapped, maps only the page of
+            // the fault.
             block.or_else(|_| fresh::map_stack_page(page))
         }
         _ => Err(OutOfMemory),
@@ -171,8 +175,8 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
 }
 
 /// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used
-/// above it, within limits. So the number of faults is logarithmic in the used size, up to [`MAX_GROWTH`] per
-/// fault.
+/// above it, within limits. So the number of faults is logarithmic in the used size, until each fault maps
+/// [`MAX_GROWTH`].
 fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
     let room = page + PAGE_SIZE - bounds.bottom;
@@ -182,14 +186,14 @@ fn growth(bounds: StackBounds, page: u64) -> u64 {
 /// Size of a frame record in bytes: two words.
 const RECORD_SIZE: u64 = 16;
 
-/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it does not lie in the
-/// mapped part of a thread's stack or in a stack of the kernel.
+/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it is neither in the
+/// mapped part of a thread's stack nor in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     if !frame.is_multiple_of(8) {
         return None;
     }
     let mapped = match find(frame) {
-        // The record may cross into a page that was never touched, though lower ones have memory.
+        // The record may reach into a page that was never touched, though lower pages have memory.
         Some(bounds) => {
             let is_inside = frame >= bounds.bottom && frame + RECORD_SIZE <= bounds.top;
             is_inside && paging::is_mapped(frame) && paging::is_mapped(frame + RECORD_SIZE - 1)

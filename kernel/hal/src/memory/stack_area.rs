@@ -1,4 +1,4 @@
-//! The addresses of threads' stacks, and what code does whose stack must not grow under a lock.
+//! The addresses of threads' stacks. Also keeps a stack from growing while a lock is held.
 
 use core::ptr::with_exposed_provenance;
 
@@ -6,14 +6,14 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
 use hermit_memory::stack_slots::{SlotTable, StackBounds};
 
-/// Bytes of stack that code may use while it holds a lock that [`super::stack::extend`] takes as well. If the
-/// stack had to grow then, the page fault handler would wait for the lock for ever.
+/// Bytes of stack that code may use while it holds a lock that [`super::stack::extend`] also takes. If the
+/// stack had to grow then, the page fault handler would wait for the lock forever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
 /// The slots that exist. Changed under the lock of free slots (`stack::CLEAN`).
 pub(super) static SLOTS: SlotTable = SlotTable::new();
 
-/// The stack to which an address belongs, its guard page included.
+/// The stack of an address. The guard page belongs to the stack.
 pub(super) fn find(address: u64) -> Option<StackBounds> {
     SLOTS.find(address)
 }

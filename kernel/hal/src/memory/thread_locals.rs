@@ -56,8 +56,8 @@ impl ThreadLocals {
         let rest = unsafe { self.start.add(size) };
         // SAFETY: this is the rest of the block, which has `layout.size()` bytes and no other user.
         unsafe { rest.write_bytes(0, self.layout.size() - size) };
-        // SAFETY: `new` allocates the word behind the variables, and aligns the thread pointer for it at
-        // least.
+        // SAFETY: `new` allocates the word after the variables, and aligns the thread pointer at least to a
+        // word.
         unsafe { self.pointer.cast::<usize>().write(self.pointer.addr().get()) };
     }
 

@@ -1,4 +1,4 @@
-//! Callers at the same time see one value, whole, or none.
+//! Concurrent callers see one value as a whole, or none.
 
 use hermit_models::explore;
 use loom::sync::atomic::AtomicU32;
@@ -18,7 +18,7 @@ impl Counted {
         Box::leak(Box::new(Self { once: Once::new(), calls: AtomicU32::new(0) }))
     }
 
-    /// Has the value, which the caller makes from its number if it is the first.
+    /// Returns the value. If this is the first caller, it makes the value from its number.
     fn call(&self, number: u32) -> u32 {
         *self.once.call_once(|| {
             self.calls.fetch_add(1, Relaxed);
@@ -38,7 +38,7 @@ fn callers_have_the_value_of_the_first() {
     });
 }
 
-/// A reader finds no value that is not there, while a caller makes it.
+/// While a caller makes the value, a reader finds the whole value or none.
 #[test]
 fn value_is_whole_when_it_is_seen() {
     explore(5, || {
@@ -50,7 +50,7 @@ fn value_is_whole_when_it_is_seen() {
     });
 }
 
-/// One caller fails: the other one waits for it, and makes the value, or has made it before.
+/// One caller fails. The other one waits for it and makes the value, or has made it before.
 #[test]
 fn caller_beside_one_that_fails_makes_the_value() {
     explore(5, || {

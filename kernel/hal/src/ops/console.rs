@@ -23,7 +23,7 @@ pub(crate) trait PlatformConsole: Sync {
         bytes.len()
     }
 
-    /// Number of short writes that the console takes for less than a device's initialisation costs.
+    /// Number of short writes that take less time on this console than a device's initialisation.
     fn driverless_writes(&self) -> u32 {
         0
     }
@@ -33,11 +33,12 @@ pub(crate) trait PlatformConsole: Sync {
         None
     }
 
-    /// Whether a byte of input has arrived.
+    /// Returns true if a byte of input has arrived.
     fn has_input(&self) -> bool {
         false
     }
 
-    /// Enables the console's interrupt once: it is raised when input arrives, or at once if some has.
+    /// Enables the console's interrupt for one event: it is raised when input arrives, or at once if input
+    /// has arrived.
     fn enable_interrupt(&self) {}
 }

@@ -33,7 +33,7 @@ pub(crate) trait IrqChip: Sync {
         false
     }
 
-    /// The message by which a device raises a line on a CPU, which must be running, or on the first CPU if no
-    /// message can address that one; `None` without message-signaled interrupts.
+    /// The message by which a device raises a line on a CPU, which must be running. If no message can address
+    /// that CPU, the message goes to the first one. `None` without message-signaled interrupts.
     fn msi_message(&self, cpu: u32, line: u8) -> Option<MsiMessage>;
 }

@@ -4,7 +4,7 @@ use hermit_paging::{Access, FlushScope};
 
 use crate::fallible::OutOfMemory;
 
-/// Way in which memory that the guest has freed returns to the host.
+/// Way in which memory returns to the host after the guest has freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryReturn {
     /// It stays with the guest.
@@ -15,10 +15,10 @@ pub(crate) enum MemoryReturn {
     ByDevice,
 }
 
-/// Maintenance of mappings beside the page tables: TLBs, and the host's mappings where the page tables are
-/// only the kernel's record. [`Mmu::map`], [`Mmu::unmap`], [`Mmu::protect`] and [`Mmu::can_map_more`] are
-/// called under the memory lock, [`Mmu::memory_return`], [`Mmu::has_other_tlbs`] and [`Mmu::flush_tlb`] with
-/// it or without, [`Mmu::init_mappings`] and [`Mmu::return_memory`] without.
+/// Maintenance of mappings in addition to the page tables: of TLBs, and of the host's mappings where the page
+/// tables are only a record of the kernel. [`Mmu::map`], [`Mmu::unmap`], [`Mmu::protect`] and
+/// [`Mmu::can_map_more`] are called under the memory lock; [`Mmu::memory_return`], [`Mmu::has_other_tlbs`]
+/// and [`Mmu::flush_tlb`] with or without it; [`Mmu::init_mappings`] and [`Mmu::return_memory`] without it.
 pub(crate) trait Mmu: Sync {
     /// Called once, as soon as addresses can be reserved.
     ///
@@ -49,7 +49,7 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// Called before the page tables change the access to these addresses, all of which are mapped.
+    /// Called before the page tables change the access to these addresses, which are completely mapped.
     ///
     /// # Errors
     ///
@@ -59,13 +59,13 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// Whether mappings may be made other than those of growing stacks, for which the platform keeps a
-    /// reserve.
+    /// Returns true if there is room for more mappings than those of growing stacks, for which the platform
+    /// has a reserve.
     fn can_map_more(&self) -> bool {
         true
     }
 
-    /// Way in which memory that the guest has freed returns to the host: the same one in all calls.
+    /// Way in which memory returns to the host after the guest has freed it. It is the same in all calls.
     fn memory_return(&self) -> MemoryReturn {
         MemoryReturn::Never
     }
@@ -80,12 +80,12 @@ pub(crate) trait Mmu: Sync {
         let _ = (physical, size);
     }
 
-    /// Whether other CPUs have TLBs that must be flushed, for which [`Mmu::flush_tlb`] waits.
+    /// Returns true if other CPUs have TLBs, so that [`Mmu::flush_tlb`] waits for them.
     fn has_other_tlbs(&self) -> bool {
         false
     }
 
-    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that the page tables did not have
+    /// Flushes the TLBs of all CPUs. When it returns, no CPU uses a mapping that was not in the page tables
     /// when it was called.
     fn flush_tlb(&self, scope: FlushScope);
 }

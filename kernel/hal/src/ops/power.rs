@@ -1,12 +1,12 @@
 //! Shutdown of the machine, and the power button.
 
-/// Shutdown of the machine, and the power button, by which the host requests it.
+/// Shutdown of the machine, and the power button, by which the host requests a shutdown.
 pub(crate) trait Power: Sync {
     /// Shuts the machine down; its hypervisor exits with this status.
     fn exit(&self, status: u8) -> !;
 
-    /// Whether the host, after [`Self::exit`], takes the output that the virtio console devices still have in
-    /// their queues.
+    /// Returns true if the host, after [`Self::exit`], still processes the output in the queues of the virtio
+    /// console devices.
     fn drains_consoles(&self) -> bool {
         false
     }
@@ -16,12 +16,12 @@ pub(crate) trait Power: Sync {
         None
     }
 
-    /// Enables the power button's interrupt, and tells the host that the program handles it. The button has a
-    /// line, for which a handler is registered.
+    /// Enables the power button's interrupt, and announces to the host that the program handles it. The
+    /// button has a line, for which a handler is registered.
     fn enable_power_button(&self) {}
 
-    /// Whether the power button was pressed since the last call. Called after an interrupt of its line, which
-    /// devices may share.
+    /// Returns true if the power button was pressed since the last call. Called after an interrupt of its
+    /// line, which other devices may share.
     fn take_power_button(&self) -> bool {
         false
     }

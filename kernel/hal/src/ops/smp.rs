@@ -4,14 +4,14 @@ use hermit_interface::boot_info::BootInfo;
 
 /// The number of CPUs, start of secondary CPUs, and interrupts between CPUs.
 pub(crate) trait Smp: Sync {
-    /// Notes what the boot information says about CPUs.
+    /// Stores the facts about CPUs in the boot information.
     fn init_topology(&self, info: &BootInfo);
 
     /// Number of CPUs of the machine, from 1 to 64.
     fn cpu_count(&self) -> u32;
 
-    /// Starts secondary CPUs, for which [`crate::arch::startup::prepare`] has prepared: numbers 1 to
-    /// `prepared - 1`. Called once, by the first CPU.
+    /// Starts the secondary CPUs 1 to `prepared - 1`, for which [`crate::arch::startup::prepare`] has
+    /// allocated memory. Called once, by the first CPU.
     fn start_secondary(&self, prepared: u32);
 
     /// Initialises the interrupt controller of the calling secondary CPU, which has this number.

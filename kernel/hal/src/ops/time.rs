@@ -18,10 +18,10 @@ pub(crate) struct HostClock {
     pub(crate) is_synchronized: bool,
 }
 
-/// Sources of the time of day and of the counter's frequency. The boot information may have both as of the
-/// start.
+/// Sources of the time of day and of the counter's frequency. The boot information may have the values of
+/// both at the start of the machine.
 pub(crate) trait TimeSource: Sync {
-    /// What the hypervisor's clock says about the counter, if there is one.
+    /// Facts about the counter in the hypervisor's clock, if there is one.
     fn host_clock(&self) -> Option<HostClock> {
         None
     }
@@ -33,7 +33,7 @@ pub(crate) trait TimeSource: Sync {
     /// locks.
     fn wall_clock(&self) -> Option<HostTime>;
 
-    /// Frequency of the counter in Hz as the host has measured it since the start, more precisely than at the
+    /// Frequency of the counter in Hz that the host has measured since the start, more precisely than at the
     /// start; `None` if it has not. Threads call it, without locks.
     fn measured_frequency(&self) -> Option<u64> {
         None

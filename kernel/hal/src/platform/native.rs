@@ -1,4 +1,4 @@
-//! What platforms with privilege and local APICs share.
+//! Common parts of platforms with privilege and local APICs.
 
 pub(super) mod apic;
 pub(super) mod kvm_clock;
@@ -51,7 +51,7 @@ impl<P: Native> CpuControl for P {
     fn wait_unless(&self, woken: &dyn Fn() -> bool) {
         tlb::enter_idle();
         cpu::wait_unless(woken);
-        // Masked: an interrupt that finds this CPU no longer idle must not run its handler before the flush.
+        // Masked: an interrupt after this CPU has left idle must not run its handler before the flush.
         let _masked = Masked::new();
         tlb::leave_idle();
     }
@@ -80,7 +80,7 @@ impl<P: Native> Mmu for P {
     }
 
     fn flush_tlb(&self, scope: FlushScope) {
-        // Without the memory lock the thread could move to another CPU in between.
+        // Masked, because without the memory lock the thread could move to another CPU in between.
         let _masked = Masked::new();
         tlb::flush_all_cpus(scope, |cpus| smp::send(cpus, Ipi::Fixed(TLB_VECTOR)));
     }
@@ -142,7 +142,7 @@ pub(super) fn exit(status: u8) {
     QUIT.write(0);
 }
 
-/// Tells the monitor that the program handles requests to end, if the monitor listens at this port.
+/// Announces to the monitor that the program handles requests to end, if the monitor listens at this port.
 pub(super) fn announce_shutdown_handler() {
     // SAFETY: the monitor notes the write, which affects nothing in the guest.
     const SHUTDOWN_HANDLED: Register = unsafe { Register::new(SHUTDOWN_HANDLED_PORT) };

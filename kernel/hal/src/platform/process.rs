@@ -87,7 +87,7 @@ fn try_notify(address: u64, queue: u64) -> bool {
             .is_ok_and(|line| linux::signal_eventfd(queue_eventfd(line, queue)).is_ok())
 }
 
-/// To initialise a console takes some 50 requests to uhyve, to write a line one or two.
+/// Initialising a console takes some 50 requests to uhyve, writing a line takes one or two.
 const DRIVERLESS_WRITES: u32 = 32;
 
 impl Platform for Process {}
@@ -191,7 +191,7 @@ impl Mmu for Process {
         }
     }
 
-    /// `munmap` and `mprotect` have done so.
+    /// Does nothing: `munmap` and `mprotect` have flushed the TLBs.
     fn flush_tlb(&self, _scope: FlushScope) {}
 }
 
@@ -301,7 +301,7 @@ impl Power for Process {
         out(OUT, SHUTDOWN_HANDLED_PORT, &[1]);
     }
 
-    /// Nothing else raises the line.
+    /// No other device raises the line.
     fn take_power_button(&self) -> bool {
         true
     }

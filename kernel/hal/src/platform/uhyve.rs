@@ -1,5 +1,5 @@
 //! The machine that uhyve makes on KVM ([`hermit_interface::machine`]): local APICs, and ports for text and
-//! for the end.
+//! for the shutdown.
 
 use core::arch::asm;
 
@@ -42,7 +42,7 @@ impl PlatformConsole for UhyveKvm {
             Stream::Error => ERROR_TEXT_PORT,
         };
         // SAFETY: OUTS reads exactly the bytes of the slice, upwards, as the System V ABI keeps the direction
-        // flag clear; the hypervisor only prints what is written to the port.
+        // flag clear. The hypervisor only prints the bytes that are written to the port.
         unsafe {
             asm!(
                 "rep outsb",
@@ -112,7 +112,7 @@ impl Power for UhyveKvm {
         native::announce_shutdown_handler();
     }
 
-    /// Nothing else raises the line.
+    /// No other device raises the line.
     fn take_power_button(&self) -> bool {
         true
     }

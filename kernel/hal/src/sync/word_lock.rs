@@ -1,4 +1,4 @@
-//! A spinlock with a word that can be read and replaced without it.
+//! A spinlock with a word that can be read and replaced without taking the lock.
 
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -10,32 +10,32 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::wait_while;
 use crate::interrupts;
 
-/// What the word is while the lock is held.
+/// Value of the word while the lock is held.
 const HELD: u64 = 1;
 
-/// The bit of words that can be replaced, and compared when the lock is taken. [`HELD`] does not have it: so
-/// one comparison serves callers with the same condition, too.
+/// Bit of words that permits replacing them, and taking the lock by a comparison. [`HELD`] does not have it,
+/// so this one comparison also finds that the lock is held.
 const MARK: u64 = 1 << 63;
 
-/// A spinlock around a value that masks interrupts, as [`SpinLock`](super::SpinLock) does, with a word of 64
-/// bits. Lock and word are one atomic: what changes the word alone needs no lock, and taking the lock also
-/// says what the word is.
+/// A spinlock around a value, with a word of 64 bits. It masks interrupts, as [`SpinLock`](super::SpinLock)
+/// does. Lock and word are one atomic. So changing only the word needs no lock, and taking the lock also
+/// returns the word.
 ///
-/// The word is never 1, which stands for a lock that is held.
+/// The word is never 1, which means that the lock is held.
 pub struct WordLock<T> {
     word: AtomicU64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: shared references give access to the value by `WordGuard` alone, of which there is one at a time:
-// `lock` and `try_lock` make one after they have changed the word to `HELD`, from another word, by an atomic
-// operation; only dropping the guard changes it from `HELD`, since `replace` refuses a word without the mark.
-// Acquire and release order the accesses to the value; a `replace` between them is an atomic
-// read-modify-write, which continues the release sequence.
+// SAFETY: shared references give access to the value only through `WordGuard`, and only one guard exists at a
+// time. `lock` and `try_lock` make a guard after they have changed the word to `HELD`, from another word, by
+// an atomic operation. Only dropping the guard changes the word from `HELD`, since `replace` refuses a word
+// without the mark. Acquire and release order the accesses to the value; a `replace` between them is an
+// atomic read-modify-write, which continues the release sequence.
 unsafe impl<T: Send> Sync for WordLock<T> {}
 
 impl<T> WordLock<T> {
-    /// A free lock.
+    /// Creates a free lock.
     ///
     /// # Panics
     ///
@@ -52,14 +52,14 @@ impl<T> WordLock<T> {
         self.word.load(Relaxed)
     }
 
-    /// Replaces a word by another one, if both have the [mark](MARK). Returns whether it has: not if the word
-    /// is not `old`, or the lock is held.
+    /// Replaces a word by another one, if both have the [mark](MARK). Returns true if it has. It has not if
+    /// the word is not `old`, or if the lock is held.
     #[inline]
     pub fn replace(&self, old: u64, new: u64) -> bool {
         old & new & MARK != 0 && self.word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
     }
 
-    /// Takes the lock if it is free and the word is this one, which has the [mark](MARK).
+    /// Takes the lock if it is free and the word is `word`, which has the [mark](MARK).
     #[inline]
     pub fn try_lock(&self, word: u64) -> Option<WordGuard<'_, T>> {
         if word & MARK == 0 {
@@ -85,7 +85,7 @@ impl<T> WordLock<T> {
     }
 }
 
-/// Takes a lock, which another CPU holds, when that has released it. Returns the word that the lock had.
+/// Waits until another CPU has released a lock, and takes it. Returns the word that the lock had.
 #[cold]
 fn contend(lock: &AtomicU64) -> u64 {
     loop {
@@ -107,21 +107,22 @@ impl<T> fmt::Debug for WordLock<T> {
 #[derive(Debug)]
 pub struct WordGuard<'a, T> {
     lock: &'a WordLock<T>,
-    /// The word behind the release.
+    /// The word that the lock has after the release.
     word: u64,
-    /// The mask of interrupts is this CPU's.
+    /// Not `Send`: the mask of interrupts belongs to this CPU.
     not_send: PhantomData<*const ()>,
 }
 
 impl<T> WordGuard<'_, T> {
-    /// The word that the lock had, or that was set since.
+    /// The word that the lock had when it was taken, or that was set since.
     #[inline]
     #[must_use]
     pub fn word(&self) -> u64 {
         self.word
     }
 
-    /// Sets the word that the lock will have, which may not be 1: then the lock would stay held for ever.
+    /// Sets the word that the lock has after its release. It must not be 1, or the lock would stay held
+    /// forever.
     #[inline]
     pub fn set_word(&mut self, word: u64) {
         debug_assert!(word != HELD, "the word of a held lock");

@@ -9,10 +9,10 @@ use crate::Errno;
 /// Maximum length of a tag in bytes (virtio 1.2, section 5.11.4).
 const MAX_TAG: usize = 36;
 
-/// What follows the path of a mount for reading only.
+/// Suffix of the path of a read-only mount.
 const READ_ONLY: &[u8] = b":ro";
 
-/// What may follow the path of any other mount.
+/// Optional suffix of the path of any other mount.
 const WRITABLE: &[u8] = b":rw";
 
 /// A virtio-fs device that the kernel mounts.
@@ -22,7 +22,7 @@ pub struct MountOption {
     pub tag: Vec<u8>,
     /// Absolute path of a directory other than the root.
     pub path: Vec<u8>,
-    /// Whether it is mounted for reading only.
+    /// True if it is mounted read-only.
     pub is_read_only: bool,
 }
 

@@ -64,7 +64,7 @@ impl str::FromStr for Cidr {
 /// Address at which the guest reaches its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAddress {
-    /// That of the default gateway, of each IP version.
+    /// The address of the default gateway, of each IP version.
     Gateway,
     /// This address.
     Address(IpAddr),
@@ -124,9 +124,9 @@ pub struct NetworkOptions {
     pub gateways: Vec<IpAddr>,
     /// DNS servers.
     pub nameservers: Vec<IpAddr>,
-    /// Domains of the search list, each valid as of [`is_hostname`].
+    /// Domains of the search list, each valid according to [`is_hostname`].
     pub search: Vec<String>,
-    /// Host name, valid as of [`is_hostname`].
+    /// Host name, valid according to [`is_hostname`].
     pub hostname: Option<String>,
     /// Address of [`HOST_NAME`](crate::net::HOST_NAME).
     pub host: Option<HostAddress>,
@@ -224,8 +224,8 @@ pub fn host_address(text: &str) -> Option<IpAddr> {
     (!address.is_unspecified() && !address.is_multicast() && !is_broadcast).then_some(address)
 }
 
-/// Whether a text is a valid host name (RFC 1123, section 2.1): labels of letters, digits and inner hyphens,
-/// separated by dots.
+/// Returns true if a text is a valid host name (RFC 1123, section 2.1): labels of letters, digits and inner
+/// hyphens, separated by dots.
 #[must_use]
 pub fn is_hostname(name: &str) -> bool {
     let is_label = |label: &str| {

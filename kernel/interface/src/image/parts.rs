@@ -2,8 +2,8 @@
 //! so that a reader can leave out the rest: debugging information, mostly.
 //!
 //! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of
-//! headers, the [`contents`] and the [`code`]. The functions take the file with zeros for what is not read
-//! yet.
+//! headers, the [`contents`] and the [`code`]. The functions take the file with zeros in the parts that are
+//! not read yet.
 
 use elf::ElfBytes;
 use elf::abi;

@@ -1,9 +1,9 @@
 //! The relative relocations of an image: a table with addends (`DT_RELA`), and a packed one (`DT_RELR`),
 //! whose addends are the relocated words in the file.
 //!
-//! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even one is the offset of a
-//! relocated word. An odd one is a bitmap of the 63 words that follow those of the entry before it: bit 1
-//! stands for the first.
+//! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even word is the offset of
+//! a relocated word. An odd word is a bitmap of the 63 words that follow the words of the previous entry: bit
+//! 1 is the first of them.
 
 use core::iter::{self, Peekable};
 
@@ -80,8 +80,8 @@ impl<'a> Relocations<'a> {
         })
     }
 
-    /// Calls a function for each relocation, those of the packed table first: offset of the relocated word,
-    /// and addend.
+    /// Calls a function for each relocation, with the offset of the relocated word and the addend.
+    /// Relocations of the packed table come first.
     pub(super) fn for_each(self, image: &Image<'a>, mut relocate: impl FnMut(u64, u64)) {
         let mut data = Data::new(image.segments());
         for group in groups(self.packed) {
@@ -102,7 +102,7 @@ impl<'a> Relocations<'a> {
     }
 }
 
-/// Where the dynamic section says that a table is.
+/// Location of a table according to the dynamic section.
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
     /// Offset from the image's start.

@@ -62,8 +62,9 @@ pub struct SectionHeader {
     pub entsize: u64,
 }
 
-/// The parts of an image. The default is valid: a page with headers, note and relocations, a page of code,
-/// data of which a part is in the file and the first page is read-only after relocation, and two symbols.
+/// The parts of an image. The default is valid. It has a page with headers, note and relocations, a page of
+/// code, data, and two symbols. Only a part of the data is in the file, and its first page is read-only after
+/// relocation.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The file header.
@@ -96,7 +97,7 @@ const PACKED_OFFSET: u64 = 0xc00;
 const DYNAMIC_OFFSET: u64 = 0x2000;
 /// End of the segments in the file.
 const SEGMENTS_END: usize = 0x3800;
-/// Sizes in bytes of the symbol table and of the string table behind it.
+/// Sizes in bytes of the symbol table and of the string table after it.
 const SYMBOLS_SIZE: (usize, usize) = (48, 16);
 /// Size of the file without section headers.
 const FILE_SIZE: usize = SEGMENTS_END + SYMBOLS_SIZE.0 + SYMBOLS_SIZE.1;
@@ -146,7 +147,7 @@ impl Default for Sample {
                 segment(abi::PT_GNU_RELRO, abi::PF_R, 0x2000, 0x1000, 0x1000),
             ],
             relocations: vec![[0x2300, 8, 0x1010], [0x3008, 8, 0x2000]],
-            // A word, the third one behind it, and the last word of the data.
+            // A word, the third one after it, and the last word of the data.
             packed: vec![0x2400, 0b1001, 0x37f8],
             addends: vec![[0x2400, 0x1011], [0x2418, 0x2001], [0x37f8, 0x3001]],
             note,

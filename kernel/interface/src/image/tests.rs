@@ -1,4 +1,8 @@
 //! Each error of the image check, and arbitrary bytes.
+//!
+//! Each test changes one field of a valid [`Sample`] and expects the error that this change must cause. So an
+//! image that the check accepts has none of these errors, and the loader need not look again. The last tests
+//! feed random bytes and random changes: the check must return an error or a valid image, and never panic.
 
 use alloc::vec::Vec;
 

@@ -16,11 +16,11 @@ pub struct Entry<'a> {
     pub permissions: u32,
     /// Time of the last change of the contents.
     pub modified: Timestamp,
-    /// What the entry is.
+    /// Type and contents of the entry.
     pub content: Content<'a>,
 }
 
-/// What an entry is.
+/// Type and contents of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// A regular file with its contents.

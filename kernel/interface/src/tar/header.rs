@@ -46,13 +46,13 @@ impl Header {
         Self::ref_from_prefix(bytes).ok().map(|(header, _)| header)
     }
 
-    /// Whether the block is one of zeros, which ends an archive.
+    /// Returns true if all bytes of the block are zero. Such a block ends an archive.
     pub(super) fn is_zero(&self) -> bool {
         self.as_bytes().iter().all(|byte| *byte == 0)
     }
 
-    /// Whether the checksum is right: the sum of all bytes, with blanks for those of the checksum. Old
-    /// programs add signed bytes.
+    /// Returns true if the checksum is right: the sum of all bytes, with blanks for those of the checksum.
+    /// Old programs add signed bytes.
     pub(super) fn has_checksum(&self) -> bool {
         let Ok(expected) = number(&self.checksum) else { return false };
         let sum = |value: fn(u8) -> i64| {

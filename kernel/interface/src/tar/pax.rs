@@ -3,7 +3,7 @@
 use super::TarReason;
 use super::header::{Header, Timestamp, text};
 
-/// What extending headers say about the next entry.
+/// Properties of the next entry that extended headers set.
 #[derive(Debug, Default)]
 pub(super) struct Extensions<'a> {
     pub(super) path: Option<&'a [u8]>,
@@ -90,7 +90,7 @@ fn timestamp(text: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// Digits behind a decimal point, in nanoseconds.
+/// Digits after a decimal point, in nanoseconds.
 fn fraction(digits: &[u8]) -> Option<u32> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;

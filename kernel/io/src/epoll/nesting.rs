@@ -16,8 +16,8 @@ use super::{Epoll, TryArc};
 /// that deep.
 const MAX_NESTING: u32 = 4;
 
-/// What an instance knows of those above and below it. It is changed by one check at a time, as callers of
-/// [`Epoll::add`] ensure.
+/// Nesting of an instance: how many instances are above and below it. It is changed by one check at a time,
+/// as callers of [`Epoll::add`] ensure.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     /// Number of instances above this one, at most, ever since it was created.

@@ -1,6 +1,18 @@
-//! The entries of an epoll instance and its list of ready ones. All operations are meant for use under a
-//! spinlock: they take constant time but for [`EntrySet::find`], whose time grows with the entries of one
-//! descriptor number, and none allocates, but for [`WakerQueue::add`] of a second thread that waits.
+//! The entries of an epoll instance, and the list of entries that may be ready.
+//!
+//! An entry is in one of three phases ([`Phase`]). An idle entry waits: its waker is registered with its
+//! object. When the object changes, [`EntrySet::note_change`] puts the entry into the ready list. A thread
+//! that scans the list takes an entry out ([`EntrySet::take_ready`]), unlocks the set, asks the object for
+//! its readiness, which registers the waker again, and reports the result ([`EntrySet::settle`]). A change
+//! during that examination cannot put the entry into the list. It is noted in the phase, and `settle` then
+//! appends the entry.
+//!
+//! Scans are numbered. An entry remembers the last scan that took it, so that a scan takes each entry once
+//! and ends, even if the entry goes back to the list.
+//!
+//! All operations are meant for use under a spinlock. They take constant time, except [`EntrySet::find`],
+//! whose time grows with the entries of one descriptor number. None allocates, except [`WakerQueue::add`] of
+//! a second waiting thread.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -16,15 +28,15 @@ use crate::{Object, SlotMap, WakerQueue};
 /// Number of an entry.
 pub(super) type Number = usize;
 
-/// What an entry is doing.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Waits for its object to change.
     Idle,
-    /// In the ready list: its object is to be looked at.
+    /// In the ready list: its object must be examined.
     Ready,
-    /// A thread looks at the object. `woken`: the object has changed since that began; `modified`: the entry
-    /// has, so what the thread finds may be older than the change.
+    /// A thread examines the object. `woken`: the object has changed since the examination began. `modified`:
+    /// the entry has, so the result may be older than that change.
     Examined { woken: bool, modified: bool },
 }
 
@@ -36,20 +48,21 @@ impl Phase {
 /// A descriptor that is watched.
 pub(super) struct Entry {
     pub(super) descriptor: i32,
-    /// The open description. Its last reference is not the entry's: a closed one leaves the set.
+    /// The open file description. The entry does not keep it open: when it is closed, the entry leaves the
+    /// set.
     object: Weak<dyn Object>,
-    /// Whether the object is an epoll instance, too.
+    /// True if the object is an epoll instance, too.
     is_nested: bool,
-    /// The waker that is registered with the object, and the address of what it wakes, which is the entry's
-    /// alone.
+    /// The waker that is registered with the object, and the address of its target. No other entry has that
+    /// address.
     pub(super) waker: Waker,
     address: usize,
-    /// `EPOLL` bits; without events, only [`MODES`], after an event of a one-shot entry.
+    /// `EPOLL` bits. After the event of a one-shot entry only [`MODES`] are left.
     events: u32,
     data: u64,
     phase: Phase,
-    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. None
-    /// takes it again, so that each ends.
+    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. The
+    /// same scan does not take the entry again, so each scan ends.
     last_delivery: u64,
     last_look: u64,
     /// Neighbours in the ready list.
@@ -107,7 +120,7 @@ impl Entry {
         self.object.upgrade()
     }
 
-    /// Whether the object is an epoll instance, too.
+    /// Returns true if the object is an epoll instance, too.
     pub(super) const fn is_nested(&self) -> bool {
         self.is_nested
     }
@@ -120,7 +133,7 @@ impl Entry {
         self.object.as_ptr().addr() == Arc::as_ptr(object).addr()
     }
 
-    /// Whether a scan has not taken the entry yet, and neither has a later one of its kind.
+    /// Returns true if neither this scan nor a later one of its kind has taken the entry.
     const fn is_new_to(&self, purpose: Purpose) -> bool {
         match purpose {
             Purpose::Look(scan) => self.last_look < scan,
@@ -139,7 +152,7 @@ impl Entry {
         }
     }
 
-    /// Whether any event is reported.
+    /// Returns true if the entry reports any event.
     const fn is_enabled(&self) -> bool {
         self.events & !MODES != 0
     }
@@ -161,7 +174,7 @@ pub(super) struct Examined {
     pub(super) object: Arc<dyn Object>,
 }
 
-/// What [`EntrySet::take_ready`] finds.
+/// Result of [`EntrySet::take_ready`].
 #[derive(Debug)]
 pub(super) enum Taken {
     /// An entry to be examined.
@@ -181,13 +194,13 @@ pub(super) enum Purpose {
     Deliver(u64),
 }
 
-/// What came of looking at an entry's object.
+/// Result of examining an entry's object.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// The event, if there is one.
     pub(super) event: Option<Event>,
-    /// Whether those who wait are to be woken: the entry is in the ready list, and they have not been since
-    /// it was last.
+    /// True if the waiters must be woken: the entry is in the ready list, and they have not been woken for it
+    /// since it was in the list before.
     pub(super) is_news: bool,
 }
 
@@ -200,7 +213,7 @@ pub(super) enum Growth {
     Descriptors(usize),
 }
 
-/// That memory.
+/// The memory of a [`Growth`].
 #[derive(Debug)]
 pub(super) enum Memory {
     Entries(Chunk<Entry>),
@@ -208,7 +221,7 @@ pub(super) enum Memory {
 }
 
 impl Growth {
-    /// Allocates it; `None` if there is none.
+    /// Allocates the memory; `None` if there is not enough.
     pub(super) fn allocate(self) -> Option<Memory> {
         match self {
             Self::Entries(plan) => plan.allocate().ok().map(Memory::Entries),
@@ -222,7 +235,7 @@ impl Growth {
     }
 }
 
-/// The entries, the ready list, and those who wait for it to be filled.
+/// The entries, the ready list, and the tasks that wait for it to be filled.
 #[derive(Debug)]
 pub(super) struct EntrySet {
     entries: SlotMap<Entry>,
@@ -235,11 +248,12 @@ pub(super) struct EntrySet {
     scans: u64,
     /// Number of entries that are examined.
     examined: usize,
-    /// Whether nothing was found ready while entries were examined, which may be ready again thereafter.
+    /// True if a look found nothing ready while other entries were being examined. These entries may be ready
+    /// afterwards.
     has_overlooked: bool,
     /// Number of entries of epoll instances.
     pub(super) nested: usize,
-    /// Threads in `epoll_wait`, of which an event wakes one.
+    /// Threads in `epoll_wait`. An event wakes one of them.
     pub(super) sleepers: WakerQueue,
     /// Tasks that wait for the instance to become readable.
     pub(super) watchers: WakerQueue,
@@ -331,7 +345,7 @@ impl EntrySet {
         Ok(number)
     }
 
-    /// Adds memory. What is returned is surplus, to be freed without the lock.
+    /// Adds memory. Returns surplus memory, which the caller frees without the lock.
     pub(super) fn grow(&mut self, memory: Memory) -> Option<Memory> {
         match memory {
             Memory::Entries(chunk) => self.entries.grow(chunk).map(Memory::Entries),
@@ -373,7 +387,7 @@ impl EntrySet {
         }
     }
 
-    /// Changes what an entry reports. Returns the entry if the caller is to examine it.
+    /// Changes the events and data of an entry. Returns the entry if the caller must examine it.
     pub(super) fn modify(&mut self, number: Number, event: Event) -> Option<Examined> {
         let entry = self.entries.get_mut(number)?;
         (entry.events, entry.data) = (event.events, event.data);
@@ -419,7 +433,7 @@ impl EntrySet {
         self.scans
     }
 
-    /// Whether the ready list has entries.
+    /// Returns true if the ready list has entries.
     pub(super) const fn has_ready(&self) -> bool {
         self.first.is_some()
     }
@@ -448,7 +462,7 @@ impl EntrySet {
     /// the set.
     pub(super) fn settle(&mut self, examined: &Examined, found: u32, purpose: Purpose) -> Option<Outcome> {
         let number = examined.number;
-        // The waker keeps what has the address.
+        // The entry's waker keeps its target alive, so no other target can have the same address.
         let entry = self.entries.get_mut(number).filter(|entry| entry.address == examined.address)?;
         // Only one thread examines an entry at a time.
         let Phase::Examined { woken, modified } = entry.phase else { return None };
@@ -474,7 +488,8 @@ impl EntrySet {
                 self.append(number);
             }
         }
-        // The end of a scan or look has one who waits in `epoll_wait` look for what is left, but no other.
+        // After other results no waiter is woken here: at its end, the scan or look wakes one thread in
+        // `epoll_wait` if the ready list has entries.
         let is_news = purpose == Purpose::Enter || woken || self.has_overlooked;
         if is_queued && is_news {
             self.has_overlooked = false;
@@ -514,7 +529,7 @@ impl EntrySet {
         self.set_previous(next, previous);
     }
 
-    /// Sets what follows an entry, or is first.
+    /// Sets the entry that follows `number`; without a number, the first one of the list.
     fn set_next(&mut self, number: Option<Number>, next: Option<Number>) {
         match number.and_then(|number| self.entries.get_mut(number)) {
             Some(entry) => entry.next = next,
@@ -522,7 +537,7 @@ impl EntrySet {
         }
     }
 
-    /// Sets what precedes an entry, or is last.
+    /// Sets the entry that precedes `number`; without a number, the last one of the list.
     fn set_previous(&mut self, number: Option<Number>, previous: Option<Number>) {
         match number.and_then(|number| self.entries.get_mut(number)) {
             Some(entry) => entry.previous = previous,

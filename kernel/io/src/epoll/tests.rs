@@ -1,4 +1,8 @@
 //! Rules of `epoll(7)`, one by one.
+//!
+//! The watched object is a [`Device`], whose readiness the test sets. It counts how often it is examined, and
+//! can change as soon as it has been: so tests reach the states between two steps of the implementation
+//! without threads. Models with threads are in `models`.
 
 extern crate std;
 
@@ -43,7 +47,7 @@ pub(super) fn instance() -> Arc<Instance> {
     Arc::new(Instance::new().unwrap())
 }
 
-/// What happens as soon as an object has been looked at.
+/// Hook that is called once, as soon as an object has been examined.
 #[derive(Default)]
 struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -60,7 +64,7 @@ struct Device {
     waiters: FakeWaitQueue,
     /// Number of times that the instance has looked.
     looks: AtomicUsize,
-    /// What happens to the object as soon as it has been looked at.
+    /// Readiness that the object takes as soon as it has been examined.
     then: Mutex<Option<Readiness>>,
     hook: Hook,
 }

@@ -26,7 +26,7 @@ fn wakers(count: usize) -> Vec<Waker> {
     (0..count).map(|_| Waker::from(Arc::new(Task))).collect()
 }
 
-/// A semaphore, the tasks that use it, and what is expected of both.
+/// A semaphore, the tasks that use it, and the expected state of both.
 struct Model {
     semaphore: Semaphore,
     wakers: Vec<Waker>,
@@ -34,7 +34,7 @@ struct Model {
     permits: usize,
     /// Tasks that wait for a permit.
     waiters: VecDeque<usize>,
-    /// Whether each task owns a permit; a task that does not know yet is in `woken`, too.
+    /// For each task, true if it owns a permit. A task that has not noticed this yet is in `woken`, too.
     owners: Vec<bool>,
     woken: Vec<bool>,
 }

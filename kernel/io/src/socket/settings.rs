@@ -13,8 +13,8 @@ use crate::{Argument, ValueResult, field, set_field};
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
-/// Seconds of a timeout from which on it is none: Linux has such a number, too, whose size depends on its
-/// configuration.
+/// Number of seconds from which on a timeout means to wait forever. Linux has such a limit, too; its value
+/// depends on Linux's configuration.
 const MAX_TIMEOUT_SECONDS: u64 = u64::MAX / MICROSECONDS_PER_SECOND;
 
 /// A negative timeout, which expires at once and is read as 0.
@@ -95,7 +95,7 @@ impl CommonSettings {
         }
     }
 
-    /// Whether calls fail with `EAGAIN` instead of blocking.
+    /// Returns true if calls fail with `EAGAIN` instead of blocking.
     #[inline]
     #[must_use]
     pub fn is_nonblocking(&self) -> bool {

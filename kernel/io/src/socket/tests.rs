@@ -1,4 +1,7 @@
 //! A family of sockets that has nothing but the trait: mailboxes, which exchange datagrams by name.
+//!
+//! The family checks that the interface of sockets suffices for a protocol that is not IP: addresses of its
+//! own format, options of its own, and the generic ones from [`CommonSettings`].
 
 extern crate std;
 
@@ -210,7 +213,7 @@ fn bound(post: &Post, name: &str) -> Arc<dyn Socket> {
     mailbox
 }
 
-/// Receives or peeks at a datagram; returns its size and what was written of its sender's address.
+/// Receives or peeks at a datagram; returns its size, and the written bytes of its sender's address.
 fn receive(socket: &dyn Socket, peek: bool) -> Result<(usize, Memory), Errno> {
     let mut memory = [MaybeUninit::uninit(); 16];
     let mut buffer = ReadBuffer::new(&mut memory);

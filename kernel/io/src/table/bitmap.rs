@@ -1,4 +1,4 @@
-//! Which descriptors are allocated.
+//! Bitmaps of allocated descriptors.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -28,7 +28,7 @@ impl FirstWord {
         loop {
             let number = (word | !below).trailing_ones();
             let bit = 1_u64.checked_shl(number)?;
-            // What was done with the descriptor before it was freed comes before what is done with it now.
+            // Acquire: the accesses to the descriptor before it was freed happen before the new ones.
             match self.0.compare_exchange_weak(word, word | bit, Acquire, Relaxed) {
                 Ok(_) => return Some(number as usize),
                 Err(changed) => word = changed,

@@ -27,12 +27,12 @@ const fn word_count(chunk: usize) -> usize {
     if chunk == 0 { 1 } else { 1 << (chunk - 1) }
 }
 
-/// What a slot has.
+/// Contents of a slot.
 #[derive(Debug)]
 pub(super) struct Contents<T, K> {
-    /// What the descriptor refers to; `None` if it is not open.
+    /// Value of the descriptor; `None` if it is not open.
     pub(super) value: Option<T>,
-    /// What a former value has left for the next one.
+    /// State that a former value has left for the next one.
     pub(super) kept: Option<K>,
 }
 
@@ -50,7 +50,7 @@ type Chunk<R, T, K> = [Box<[Slot<R, T, K>]>; 1];
 #[derive(Debug)]
 pub(super) struct Slots<R: RawMutex, T, K> {
     first: [Slot<R, T, K>; WORD],
-    /// The chunks behind the first one.
+    /// The chunks after the first one.
     others: [OnceBox<Chunk<R, T, K>>; CHUNKS - 1],
 }
 

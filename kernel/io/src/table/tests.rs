@@ -1,4 +1,4 @@
-//! Tests of the table.
+//! Tests of the table: allocation of numbers, reserved descriptors, kept states, limits, and concurrent use.
 
 extern crate std;
 
@@ -85,13 +85,13 @@ fn first_descriptors_keep_what_their_value_has_left_for_the_next_one() {
     assert_eq!(table.reserve(), Ok(first));
     assert!(fill(first));
     assert_eq!((table.get(first), fill(first)), (Ok(10), false));
-    // What is kept stays beside a value that is not made of it.
+    // A kept state is not touched by a value that is not made from it.
     assert_eq!(table.take_and_keep(first, |_, kept| *kept.unwrap() = Some(7)), Some(()));
     assert_eq!(table.reserve(), Ok(first));
     assert!(!fill(first));
     table.fill(first, 2);
     assert_eq!(table.take_and_keep(first, keep), Some(Some(2)), "there is no room for another one");
-    // Descriptors behind the first ones keep nothing.
+    // Descriptors after the first ones keep nothing.
     let other = table.reserve_from(super::WORD).unwrap();
     table.fill(other, 3);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The queue against a simple model, and what its operations cost.
+//! The queue against a simple model, and the cost of its operations.
 
 extern crate std;
 

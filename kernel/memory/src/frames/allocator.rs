@@ -66,7 +66,8 @@ impl FrameAllocator {
         }
     }
 
-    /// As [`ExtentAllocator::allocate`]. If nothing fits, the cached pages are moved to the tree first.
+    /// Allocates as [`ExtentAllocator::allocate`]. If nothing fits, moves the cached pages to the tree and
+    /// tries again.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
         let found = self.extents.allocate(words, size, align);
         if found.is_some() || self.cache.is_empty() {
@@ -76,8 +77,8 @@ impl FrameAllocator {
         self.extents.allocate(words, size, align)
     }
 
-    /// As [`ExtentAllocator::allocate_at`]. If not all of the range is free, the cached pages are moved to
-    /// the tree first.
+    /// Allocates as [`ExtentAllocator::allocate_at`]. If a part of the range is not free, moves the cached
+    /// pages to the tree and tries again.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;
@@ -90,7 +91,7 @@ impl FrameAllocator {
         self.extents.allocate_at(words, start, size)
     }
 
-    /// As [`ExtentAllocator::free`].
+    /// Frees as [`ExtentAllocator::free`].
     ///
     /// # Errors
     ///

@@ -42,8 +42,9 @@ impl ExtentAllocator {
     /// Allocates `size` contiguous bytes, aligned to `align`, a power of two, at the lowest possible address
     /// (first fit).
     ///
-    /// With an alignment of more than a page, extents that are large enough may not fit. After 64 of them the
-    /// lowest extent that fits with any alignment is taken; only if there is none, all extents are tried.
+    /// With an alignment of more than a page, an extent that is large enough may not fit. After 64 such
+    /// extents, takes the lowest one that fits with any alignment. Tries all extents only if there is no such
+    /// extent.
     ///
     /// Returns the start; `None` if no extent fits, `size` is 0 or not page-aligned, or `align` is not a
     /// power of two.
@@ -61,8 +62,8 @@ impl ExtentAllocator {
         Some(start)
     }
 
-    /// Allocates the `size` bytes at `start`; `false` if not all of them are free, `size` is 0, or either is
-    /// not page-aligned.
+    /// Allocates the `size` bytes at `start`. `false` if a part of them is not free, `size` is 0, or either
+    /// is not page-aligned.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         let Some(end) = start.checked_add(size) else { return false };
         if size == 0 || !is_page_aligned(start) || !is_page_aligned(size) {
@@ -75,7 +76,7 @@ impl ExtentAllocator {
         found.is_some()
     }
 
-    /// Allocates the start of the lowest extent, at most `size` bytes.
+    /// Allocates at most `size` bytes from the start of the lowest extent.
     pub(crate) fn allocate_up_to(&mut self, words: &mut impl Words, size: u64) -> Option<AddressRange> {
         let node = self.tree.first(words, PAGE_SIZE)?;
         let range = AddressRange { start: node.0, end: node.0 + node.size(words).min(size) };
@@ -115,7 +116,7 @@ impl ExtentAllocator {
         Ok(())
     }
 
-    /// The lowest of the first `tries` large enough extents in which `size` aligned bytes fit, and their
+    /// The lowest of the first `tries` large enough extents that has room for `size` aligned bytes, and their
     /// start.
     fn search(&self, words: &impl Words, size: u64, align: u64, tries: u32) -> Option<(Node, u64)> {
         let mut node = self.tree.first(words, size)?;

@@ -51,7 +51,7 @@ impl Node {
         words.write(self.0 + SIZE, size);
     }
 
-    /// First address behind the extent.
+    /// First address after the extent.
     pub(crate) fn end(self, words: &impl Words) -> u64 {
         self.0 + self.size(words)
     }
@@ -95,7 +95,7 @@ impl Node {
         if other.0 < self.0 { Side::Left } else { Side::Right }
     }
 
-    /// Updates the largest size of the subtree after a change below; returns whether it has changed.
+    /// Updates the largest size of the subtree after a change below. Returns true if it has changed.
     pub(crate) fn refresh(self, words: &mut impl Words) -> bool {
         let below = |side| largest(self.child(words, side), words);
         let new = self.size(words).max(below(Side::Left)).max(below(Side::Right));

@@ -1,8 +1,10 @@
-//! The balanced tree: a treap, which is a search tree by address and a heap by random priority.
+//! The tree of extents: a treap, which is a search tree by address and a heap by random priority.
 //!
-//! Random priorities give the tree the shape of random insertion: its depth is expected to be 2 ln n nodes,
-//! and almost certainly less than 5 ln n. Nodes have parent links, so nothing recurses. A node keeps its
-//! priority when the start of its extent changes, so that it keeps its position in the tree.
+//! Random priorities give the tree the shape that random insertion would give it: its expected depth is 2 ln
+//! n nodes, and it is almost certainly less than 5 ln n. The nodes are in the free memory itself, so they
+//! have no other memory than that of their extent. They have parent links, so nothing recurses. Each node has
+//! the largest size in its subtree, so a search for an extent that is large enough skips the others. A node
+//! keeps its priority when the start of its extent changes, so it keeps its place in the tree.
 
 use hermit_interface::address::AddressRange;
 
@@ -51,7 +53,7 @@ impl Tree {
         None
     }
 
-    /// The neighbours of `range`, no part of which may be free.
+    /// The neighbours of `range`. No part of the range may be free.
     pub(crate) fn neighbours(
         &self,
         words: &impl Words,
@@ -196,13 +198,13 @@ pub(crate) fn first(subtree: Option<Node>, words: &impl Words, size: u64) -> Opt
     }
 }
 
-/// The next extent of at least `size` bytes above a node.
+/// The next extent of at least `size` bytes at a higher address than a node.
 pub(crate) fn next(mut node: Node, words: &impl Words, size: u64) -> Option<Node> {
     loop {
         if let Some(found) = first(node.child(words, Side::Right), words, size) {
             return Some(found);
         }
-        // Ascend to the first node that has this one on its left: the next one by address.
+        // Ascends to the first node that has this one in its left subtree: that is the next one by address.
         loop {
             let child = node;
             node = node.parent(words)?;

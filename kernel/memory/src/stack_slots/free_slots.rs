@@ -1,26 +1,30 @@
-//! Free stack slots: a bit for each slot of a chunk of the region.
+//! Free stack slots: a bitmap for each chunk of the region.
+//!
+//! [`SlotTable`] knows which slots exist, and is read without a lock. This module knows which of them are
+//! free, and is used under a lock of the caller. A free slot is preferred to a new one. If all slots of a
+//! chunk are free, the chunk can be given up, and its addresses used for slots of another size.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{Chunk, SlotTable, StackSlot, slot_size};
 
-/// Free slots of all sizes. Freeing one cannot fail: its bit was allocated with its chunk.
+/// Free slots of all sizes. Freeing a slot cannot fail: its bit was allocated together with its chunk.
 ///
-/// All bits are in one block of memory: blocks of their own for each chunk would lie between others, which
-/// are freed, and keep the free memory in pieces.
+/// All bits are in one block of memory. If each chunk had a block of its own, these blocks would stay between
+/// others that are freed, and fragment the free memory.
 #[derive(Debug)]
 pub struct FreeSlots {
     /// The chunks with slots, by number.
     chunks: Vec<ChunkSlots>,
-    /// A bit for each slot of each chunk, in the same order: whether it is free.
+    /// A bit for each slot of each chunk, in the same order, set if the slot is free.
     bits: Vec<u64>,
 }
 
 /// A chunk with slots.
 #[derive(Debug)]
 struct ChunkSlots {
-    /// Number of the chunk; of the first one, if a slot has several.
+    /// Number of the chunk. If a slot has several chunks, that of the first one.
     number: usize,
     /// Index of the slot size.
     size: usize,
@@ -30,7 +34,7 @@ struct ChunkSlots {
     bits: usize,
 }
 
-/// There are no addresses for a slot, or no memory for its bit.
+/// Error: there are no addresses for a slot, or no memory for its bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSlot;
 
@@ -70,7 +74,7 @@ impl FreeSlots {
         Ok(slot)
     }
 
-    /// Adds a chunk, for which there is room.
+    /// Adds a chunk. The caller has reserved memory for it.
     fn add_chunk(&mut self, number: usize, size: usize, words: usize) {
         let at = self.chunks.partition_point(|chunk| chunk.number < number);
         let end = self.bits.len();
@@ -111,7 +115,7 @@ impl FreeSlots {
     }
 }
 
-/// Clears the first bit that is set in a bitmap; returns its index.
+/// Clears the first set bit of a bitmap; returns its index.
 fn take_bit(bitmap: &mut [u64]) -> Option<usize> {
     let (word, bits) = bitmap.iter_mut().enumerate().find(|(_, bits)| **bits != 0)?;
     let bit = bits.trailing_zeros();
@@ -125,8 +129,8 @@ impl SlotTable {
         1 << self.chunk_shift.load(Relaxed)
     }
 
-    /// Removes the slots of a size from a chunk, or from the chunks of one slot, the first of which is
-    /// `number`.
+    /// Removes the slots of a size from a chunk. If a slot has several chunks, removes it from all of them;
+    /// `number` is the first one.
     fn clear_chunks(&self, size: usize, number: usize) {
         let count = usize::try_from(slot_size(size) / self.chunk_size()).unwrap_or(usize::MAX).max(1);
         self.entries.iter().skip(number).take(count).for_each(|entry| entry.store(0, Relaxed));
@@ -143,7 +147,7 @@ impl SlotTable {
         self.slots_per_chunk(size).div_ceil(64)
     }
 
-    /// Whether [`Self::create`] makes the next slot of a size in a chunk that exists.
+    /// Returns true if [`Self::create`] makes the next slot of a size in an existing chunk.
     fn has_room(&self, size: usize) -> bool {
         self.last_chunk(size).is_some_and(|(_, chunk)| (chunk.slots as usize) < self.slots_per_chunk(size))
     }
@@ -161,7 +165,8 @@ impl SlotTable {
         StackSlot { size, offset }
     }
 
-    /// Removes the slots of a size in a chunk, if as many as there are are free; `false` if not.
+    /// Removes a chunk of slots of a size, if all its slots are free: `free` is the number of free ones.
+    /// `false` if not.
     fn remove_chunk(&self, size: usize, number: usize, free: usize) -> bool {
         let is_unused = self.chunk(number) == Some(Chunk { size, slots: u32::try_from(free).unwrap_or(0) });
         if is_unused {
@@ -192,7 +197,7 @@ mod tests {
         let mut slots = take_all(&table, &mut free, default_size());
         assert_eq!(slots.len() as u64, 4 * GIB / slot_size(default_size()));
         let large = size_for(GIB).unwrap();
-        // The first slot stays in use, and with it the others of its chunk.
+        // The first slot stays in use, so its chunk must stay, with all its slots.
         let used = slots.remove(0);
         slots.iter().for_each(|&slot| free.free(&table, slot));
         assert_eq!(free.take(&table, large), Err(NoSlot));
@@ -200,7 +205,7 @@ mod tests {
         let slot = free.take(&table, large).unwrap();
         assert_eq!(table.find(START + slot.offset), Some(table.bounds(slot)));
         assert_eq!(table.find(START + used.offset), Some(table.bounds(used)));
-        // A large slot is freed and used for small ones again.
+        // A large slot is freed, and its addresses are used for small ones.
         free.free(&table, slot);
         free.remove_unused(&table);
         assert_eq!(table.find(START + slot.offset), None);
@@ -209,7 +214,7 @@ mod tests {
         assert!(!others.contains(&used));
     }
 
-    /// The kernel's region on a machine with 4 GiB of memory, all slots of which were in use.
+    /// The kernel's region on a machine with 4 GiB of memory. All its slots were in use.
     #[test]
     fn freed_slots_are_taken_again_before_new_ones_are_made() {
         let count = if cfg!(miri) { 600 } else { 100_000 };

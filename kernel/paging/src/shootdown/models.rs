@@ -1,4 +1,4 @@
-//! Models for loom: no TLB has an entry that the page tables had before a shootdown that has returned.
+//! Models for loom: after a shootdown has returned, no TLB has an entry that the page tables had before it.
 //!
 //! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test
 //! paging`.
@@ -46,7 +46,7 @@ impl Machine {
         }))
     }
 
-    /// Flushes a TLB, which loads the entry again at once: so it has the oldest value that it can have.
+    /// Flushes a TLB. It loads the entry again at once, so it gets the oldest value that it can get.
     fn flush(&self, cpu: usize) {
         fence(SeqCst);
         self.tlbs[cpu].store(self.entry.load(Relaxed), Relaxed);
@@ -59,8 +59,8 @@ impl Machine {
         }
     }
 
-    /// Answers requests as a CPU does that waits for a lock or for other CPUs; IPIs interrupt it before and
-    /// after the flush.
+    /// Answers requests, as a CPU does while it waits for a lock or for other CPUs. IPIs interrupt it before
+    /// and after the flush.
     fn flush_while_waiting(&self, cpu: usize) {
         self.shootdown.flush_if_behind(number(cpu), || {
             self.interrupt(cpu);
@@ -71,7 +71,7 @@ impl Machine {
         yield_now();
     }
 
-    /// Uses the entry, as the TLB of a CPU has it.
+    /// Uses the entry in the TLB of a CPU.
     fn access(&self, cpu: usize) {
         let oldest = self.oldest.load(Acquire);
         assert!(self.tlbs[cpu].load(Relaxed) >= oldest, "memory is used that is free");
@@ -103,7 +103,7 @@ impl Machine {
         self.access(cpu);
     }
 
-    /// Runs one step after the other, then only answers requests until the other CPU has finished its own.
+    /// Makes one step after the other. Then answers requests until the other CPU has finished its steps.
     fn run(&self, cpu: usize, steps: &[Step]) {
         for step in steps {
             match *step {
@@ -119,7 +119,7 @@ impl Machine {
     }
 }
 
-/// What a CPU does.
+/// A step of a CPU.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Change(FlushScope),
@@ -133,8 +133,8 @@ fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap()
 }
 
-/// Explores all executions with at most `switches` preemptions in which the CPUs take these steps. The
-/// variable `LOOM_MAX_PREEMPTIONS` can raise the bound.
+/// Explores all executions of these steps with at most `switches` preemptions. The variable
+/// `LOOM_MAX_PREEMPTIONS` can raise the bound.
 fn explore(name: &str, switches: usize, steps: [&'static [Step]; CPUS]) {
     println!("{name}:");
     hermit_models::explore(switches, move || {

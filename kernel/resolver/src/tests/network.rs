@@ -17,7 +17,7 @@ use crate::{Configuration, Families, LookupError, Name, Resolution, StreamId, Tr
 pub(super) const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// What a query is received by.
+/// Way by which a query is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Via {
     Datagram,
@@ -58,7 +58,7 @@ pub(super) fn asked(query: &[u8]) -> (Name, u16) {
     (name, u16::from_be_bytes([query[end], query[end + 1]]))
 }
 
-/// Whether a query has an OPT record.
+/// Returns true if a query has an OPT record.
 pub(super) fn has_edns(query: &[u8]) -> bool {
     query[11] == 1
 }

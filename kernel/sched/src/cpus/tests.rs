@@ -230,8 +230,8 @@ fn slices_are_longer_on_a_slow_cpu() {
 type FairCpus = Cpus<TestThread, Fair<TestThread>, Mutex<Fair<TestThread>>>;
 type FairCpu = &'static Cpu<TestThread, Fair<TestThread>, Mutex<Fair<TestThread>>>;
 
-/// Two CPUs, the second one idle, and threads, of which the first one is the current one of CPU 0 and the
-/// others are parked.
+/// Two CPUs, the second one idle, and threads. The first thread is the current one of CPU 0; the others are
+/// parked.
 fn fair_system(count: usize) -> (FairCpus, [FairCpu; 2], Vec<&'static TestThread>) {
     let (system, all) = (FairCpus::new(), threads(count));
     let idle = threads(1)[0];

@@ -14,7 +14,7 @@ use crate::sync::AtomicU32;
 
 pub(super) struct Mutex {
     waiters: &'static Futex,
-    /// What the mutex protects, incremented without an atomic read-modify-write.
+    /// Data that the mutex protects: incremented without an atomic read-modify-write.
     count: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! Polls of several objects, of which one sleeps: no wake-up by the others is lost.
+//! Polls of several objects when one of them sleeps: no wake-up by the others is lost.
 
 extern crate std;
 

@@ -31,7 +31,7 @@ pub(super) fn no_time() -> u64 {
 }
 
 impl ModelScheduler {
-    /// Creates `count` CPUs, each of which runs a thread of its own.
+    /// Creates `count` CPUs. Each of them runs a thread of its own.
     pub(super) fn new(count: u32) -> &'static Self {
         let cpus = Cpus::default();
         let all = (0..count).map(|number| {

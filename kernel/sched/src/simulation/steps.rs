@@ -1,4 +1,4 @@
-//! Steps of threads: what they do after they have run for some time.
+//! Steps of threads: the action of a thread after it has run for some time.
 
 use super::Simulation;
 use crate::testing::TestThread;

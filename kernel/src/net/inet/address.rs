@@ -72,7 +72,7 @@ fn check(version: u16, address: Endpoint) -> Result<Endpoint, Errno> {
     }
 }
 
-/// Whether the family of an address is `AF_UNSPEC`.
+/// Returns true if the family of an address is `AF_UNSPEC`.
 pub(super) fn is_unspecified(bytes: &[u8]) -> bool {
     bytes.len() >= size_of::<sockaddr>() && family(bytes) == Some(AF_UNSPEC)
 }

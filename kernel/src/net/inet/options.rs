@@ -13,7 +13,7 @@ use super::stack_socket::StackSocket;
 /// Size in bytes of a name of a congestion control (Linux's `TCP_CA_NAME_MAX`).
 const MAX_NAME: usize = 16;
 
-/// What determines which options a socket has.
+/// Properties of a socket that determine which options it has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     /// [`V4`] or [`V6`].
@@ -23,8 +23,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Whether a socket has the options of a level. If not, Linux's errors differ between `getsockopt` and
-    /// `setsockopt`.
+    /// Returns true if a socket has the options of a level. If not, Linux returns different errors from
+    /// `getsockopt` and `setsockopt`.
     const fn has_level(self, level: i32) -> bool {
         match level {
             IPPROTO_TCP => self.protocol == IPPROTO_TCP,

@@ -1,4 +1,4 @@
-//! A socket of the network stack, and its calls, some of which block.
+//! A socket of the network stack, and its calls. Some of them block.
 
 use core::task::Context;
 
@@ -47,7 +47,7 @@ impl StackSocket {
         self.waker_key.waiters()
     }
 
-    /// Waiters of which each event wakes one.
+    /// Exclusive waiters: each event wakes one of them.
     pub(super) fn exclusive_waiters(&self) -> &WaitQueue {
         self.waker_key.exclusive_waiters()
     }
@@ -145,7 +145,7 @@ impl StackSocket {
     pub(super) fn shutdown(&self, how: i32) -> Result<(), Errno> {
         act(self.network, |stack| {
             let result = stack.shutdown(self.number, how);
-            // All blocked calls of `accept` fail, or those that receive datagrams return.
+            // All of them: every blocked `accept` fails, and every blocked receive of a datagram returns.
             self.exclusive_waiters().wake();
             result
         })
@@ -191,7 +191,8 @@ impl StackSocket {
         Readiness::from_bits(ready)
     }
 
-    /// [`Self::watch`] by an exclusive entry: it waits among the calls of which an event wakes one.
+    /// [`Self::watch`] for an exclusive entry of epoll: it waits in the queue of the exclusive waiters, and
+    /// each event wakes one of them.
     pub(super) fn watch_exclusive(&self, context: &Context<'_>) -> Readiness {
         let ready = self.network.with(|stack| {
             self.exclusive_waiters().add(context);

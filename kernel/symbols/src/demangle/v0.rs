@@ -1,4 +1,9 @@
 //! The v0 mangling (RFC 2603): prefix notation with back references.
+//!
+//! The mangled name is parsed from the front, and printed while it is parsed. Backtraces need the path of a
+//! function only, so generic arguments are parsed without being printed. The code runs in the fault handler,
+//! on a small stack and without memory allocation: recursion and the number of steps are bounded, and a name
+//! that exceeds a bound is printed as it is.
 
 use core::fmt::Write;
 

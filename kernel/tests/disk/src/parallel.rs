@@ -11,10 +11,10 @@ use super::pattern;
 /// share one.
 const PIECE: u64 = 1_000;
 
-/// Size in bytes of what is read at a time: several blocks, and parts of two.
+/// Size in bytes of one read: several blocks, and parts of two.
 const READ: u64 = 10_007;
 
-/// Fills the file with the pattern in as many threads as `threads`, and compares it.
+/// Fills the file with the pattern in `threads` threads, and compares it.
 pub(crate) fn check(file: &str, threads: u64) -> io::Result<()> {
     let size = OpenOptions::new().read(true).open(file)?.seek(SeekFrom::End(0))?;
     together(threads, |first| write(file, size, first, threads))?;

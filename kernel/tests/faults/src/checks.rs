@@ -53,7 +53,7 @@ pub(crate) fn float() -> ActionResult {
     Ok("ok")
 }
 
-/// Whether a destructor of [`DropMarker`] has run.
+/// True if a destructor of [`DropMarker`] has run.
 static DESTROYED: AtomicBool = AtomicBool::new(false);
 
 /// A value with an alignment of 64 bytes.

@@ -15,11 +15,11 @@ fn seen(folder: &Path) -> io::Result<(u64, bool)> {
 }
 
 /// Looks at two files, prints `ready`, waits until another program has changed them and creates the name
-/// `done`, and prints what it sees of them.
+/// `done`, and prints both states.
 pub(crate) fn run(folder: &Path) -> io::Result<()> {
     let before = seen(folder)?;
     println!("ready");
-    // What is in a directory is asked for each time.
+    // The directory's contents are requested anew each time.
     while !fs::read_dir(folder)?.any(|entry| entry.is_ok_and(|entry| entry.file_name() == "done")) {
         thread::sleep(INTERVAL);
     }

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Interval at which it is checked whether the other program has seen what was written.
+/// Interval of checks if the other program has seen the written data.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Number of lines.
 const LINES: u32 = 1000;
 
-/// How the program ends.
+/// Way in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It calls `exit`.

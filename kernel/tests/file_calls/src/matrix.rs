@@ -11,7 +11,7 @@ use crate::system::symlink;
 /// A kind of path, and a path of that kind.
 type Place = (&'static str, fn() -> String);
 
-/// A call, and whether it changes what its path leads to.
+/// A call: its name, and the function that makes it for a path.
 type Call = (&'static str, fn(&str) -> io::Result<String>);
 
 const PLACES: [Place; 25] = [
@@ -88,8 +88,8 @@ fn canonicalize(path: &str) -> io::Result<String> {
     Ok(show::result(fs::canonicalize(path).map(relative)))
 }
 
-/// Whether a call would destroy what is outside of the row's folder, or its result depends on what is mounted
-/// where.
+/// Returns true if a call would destroy files outside the row's folder, or if its result depends on the
+/// mounts.
 fn is_excluded(place: &str, call: &str) -> bool {
     match call {
         // glibc resolves it itself, and knows no limit.
@@ -102,7 +102,7 @@ fn is_excluded(place: &str, call: &str) -> bool {
     }
 }
 
-/// Creates what the paths lead to.
+/// Creates the files that the paths lead to.
 fn prepare() -> io::Result<()> {
     fs::create_dir("d")?;
     fs::create_dir("e")?;
@@ -114,7 +114,7 @@ fn prepare() -> io::Result<()> {
     symlink("loop", "loop")
 }
 
-/// What a call returns, and the tree if it has changed it.
+/// Describes the result of a call, and the tree if the call has changed it.
 fn describe(path: &str, call: fn(&str) -> io::Result<String>) -> io::Result<String> {
     prepare()?;
     let here = env::current_dir()?;
@@ -138,7 +138,7 @@ pub(crate) fn for_each(
     Ok(())
 }
 
-/// Changes in a file system that cannot be written, each of which has to fail with `EROFS`.
+/// Changes in a read-only file system. Each of them has to fail with `EROFS`.
 const CHANGES: [Call; 17] = [
     ("open.write", |_| Ok(show::success(OpenOptions::new().write(true).open("f")))),
     ("open.append", |_| Ok(show::success(OpenOptions::new().append(true).open("f")))),
@@ -161,7 +161,7 @@ const CHANGES: [Call; 17] = [
     }),
 ];
 
-/// Fills a folder with what [`check_read_only`] expects.
+/// Fills a folder with the files that [`check_read_only`] expects.
 pub(crate) fn prepare_read_only(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     env::set_current_dir(folder)?;

@@ -21,7 +21,7 @@ pub(crate) fn result<T: Debug>(result: io::Result<T>) -> String {
     }
 }
 
-/// Whether something succeeds.
+/// Describes if a call succeeds.
 pub(crate) fn success<T>(outcome: io::Result<T>) -> String {
     result(outcome.map(drop))
 }

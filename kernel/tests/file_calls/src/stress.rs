@@ -109,8 +109,8 @@ fn names_are_consistent(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Fills the file system, several times: what was written before stays, and removing the file gives its
-/// memory back.
+/// Fills the file system, several times: data written before stays, and removing the file gives its memory
+/// back.
 pub(crate) fn full_file_system_keeps_what_it_has(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("before"), "kept")?;
     let path = folder.join("big");

@@ -1,4 +1,4 @@
-//! What `std::os` has for files, by the platform.
+//! Extensions of `std::os` for files, by the platform.
 
 #[cfg(target_os = "hermit")]
 pub(crate) use std::os::hermit::fs::{

@@ -1,4 +1,4 @@
-//! Which addresses a socket can be bound to, and when an address is in use.
+//! Binding: the addresses that a socket can be bound to, and addresses in use.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,9 @@
 //! How connections end: with their data, or with a reset.
+//!
+//! A close sends FIN after the data that is not sent yet. TCP resets the connection instead if received data
+//! is unread, if more data arrives after the close, or if `SO_LINGER` has the time 0. With another time,
+//! `close` waits until the data is acknowledged. The rows close one side in each of these states and record
+//! how reads and writes of the other side end.
 
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;

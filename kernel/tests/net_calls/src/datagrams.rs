@@ -1,4 +1,8 @@
 //! Datagrams that are delivered.
+//!
+//! A datagram is received as a whole, with its sender's address. The rows cover datagrams of all sizes,
+//! truncation by a small buffer, peeking, the order, connected sockets, which receive from their peer only,
+//! and receive buffers that are full.
 
 use std::io;
 use std::net::UdpSocket;

@@ -1,4 +1,8 @@
 //! Sockets as file descriptors: generic calls, and calls on the wrong kind of descriptor.
+//!
+//! `read`, `write`, `dup`, `fcntl` and `ioctl` work on sockets as on other descriptors. Calls for sockets
+//! fail with `ENOTSOCK` on a descriptor of another object, and with `EBADF` on a closed one. The rows also
+//! check that descriptor numbers are used again, lowest first.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};

@@ -1,5 +1,9 @@
 //! `epoll` of all kinds of descriptors: triggers, keys, errors, instances in each other, and threads that
 //! wait.
+//!
+//! The rows in this file concern triggers: a level-triggered entry is reported as long as its object is
+//! ready, and an edge-triggered one once for each change. What counts as a change is Linux's behaviour, not
+//! POSIX's, so each kind of object is tried. The submodules have the other topics.
 
 mod keys;
 mod nesting;

@@ -1,4 +1,7 @@
 //! `poll` for datagrams, eventfds, several descriptors, and none.
+//!
+//! Rows print the names of the returned events. Some of them change a socket from another thread while `poll`
+//! waits, to check that the change wakes it. Rows for streams are in [`crate::polling`].
 
 use std::io;
 use std::os::fd::{AsFd, RawFd};

@@ -41,7 +41,7 @@ fn pairs(record: &mut Transcript) -> CheckResult {
     Ok(())
 }
 
-/// Whether a name resolves to loopback addresses only.
+/// Returns true if a name resolves to loopback addresses only.
 fn is_here(name: &str) -> io::Result<bool> {
     let mut addresses = (name, 4711).to_socket_addrs()?.peekable();
     let some = addresses.peek().is_some();

@@ -1,4 +1,8 @@
 //! Socket options: defaults, valid values, and the sockets that have them.
+//!
+//! Each row prints the default of an option, sets valid and invalid values, and prints the value read back or
+//! the error. The kernel returns the same values as Linux, since programs compare the value read back with
+//! the one that they have set.
 
 use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};

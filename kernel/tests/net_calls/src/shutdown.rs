@@ -1,4 +1,8 @@
 //! Shutting down one direction of a connection or both, in every order, and the effect on each side.
+//!
+//! Shutting down for writing sends FIN after the pending data; the other direction stays usable. Shutting
+//! down for reading sends nothing: it makes reads return the end of the stream. The rows do both, in both
+//! orders, with and without data in flight, on connected and unconnected sockets.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,9 @@
 //! Helper functions of the rows.
+//!
+//! A row must print the same text in each run, so nothing here depends on the time that a machine takes.
+//! Sockets are on the loopback interface and get free ports, which are never printed. Where a result depends
+//! on a segment's arrival, [`settle`] waits for it. Durations are compared with a limit and printed as a word
+//! ([`takes`], [`at_once`]). Large amounts of data are compared by a digest.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

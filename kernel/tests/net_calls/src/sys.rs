@@ -1,4 +1,8 @@
 //! Calls that std does not wrap: on Linux by `libc`, and on this kernel by `hermit-abi`.
+//!
+//! Both crates have the same names and structures, so each wrapper is written once. The wrappers are safe and
+//! return `io::Result`; `c` is the crate of the platform. On Linux a failed call returns -1 and sets `errno`,
+//! and on this kernel it returns the negated error number: [`check`] and [`count`] hide that.
 
 #![expect(unsafe_code, reason = "both crates declare foreign functions")]
 
@@ -140,7 +144,7 @@ pub(crate) fn epoll_control(
     check(unsafe { c::epoll_ctl(raw(&epoll), operation, fd, event) }).map(drop)
 }
 
-/// The events and data of what `epoll_wait` stored.
+/// The events and data that `epoll_wait` stored.
 fn stored(events: &[c::epoll_event], count: i32) -> Vec<(u32, u64)> {
     let count = usize::try_from(count).unwrap_or_default();
     events[..count].iter().map(|event| (event.events, event.u64)).collect()

@@ -1,4 +1,8 @@
 //! Sockets that are used by several threads at once.
+//!
+//! Several threads wait in the same call on one socket. Each event must wake a thread that can use it, and no
+//! event may be lost when a woken thread gives up. The rows print only results that do not depend on the
+//! order of the threads.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,4 +1,8 @@
-//! Socket timeouts, and the errors when they expire.
+//! Socket timeouts (`SO_RCVTIMEO`, `SO_SNDTIMEO`), and the errors when they expire.
+//!
+//! A call that waits longer than the timeout fails with `EAGAIN`, or returns the number of bytes that it has
+//! transferred so far. The rows cover the values that can be set, the rounding when they are read back, and
+//! each call that has a timeout. Durations are recorded as a word: in time, or too long.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -69,7 +73,7 @@ fn zero(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     Ok(())
 }
 
-/// How a timeout is rounded depends on the system's clock tick; never to none.
+/// The rounding of a timeout depends on the system's clock tick. It is never rounded to none.
 fn very_short(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (client, _server) = ip.pair()?;
     record.add("set", client.set_read_timeout(Some(Duration::from_nanos(1))));

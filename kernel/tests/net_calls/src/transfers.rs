@@ -1,4 +1,8 @@
 //! Bulk transfers: all data arrives unchanged and in order, whatever threads and buffers do.
+//!
+//! Rows send large amounts of a pattern and compare a digest at the receiver, with writes of different sizes,
+//! small buffers, a slow reader, and many connections. They find errors that single calls do not, such as
+//! lost wake-ups and bytes that are sent twice.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -12,7 +12,7 @@ const LONG_ANSWER_INTERVAL: usize = 16;
 /// Number of lookups of a name that may end without an answer: on a busy machine the server may answer late.
 const ATTEMPTS: u32 = 10;
 
-/// What an error of a lookup without an answer contains, on each system.
+/// Text in the error of a lookup without an answer, on each system.
 const NO_ANSWER: &str = "Temporary failure in name resolution";
 
 /// Resolves a name; the expected address is among its addresses.

@@ -21,13 +21,13 @@ pub(crate) enum Work {
     Names,
 }
 
-/// How often each work was done.
+/// Number of times that each work was done.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     files: AtomicU64,
     threads: AtomicU64,
     names: AtomicU64,
-    /// Whether works pause.
+    /// True if works pause.
     pub(crate) is_paused: AtomicBool,
 }
 

@@ -152,7 +152,7 @@ async fn channels() -> TaskResult<(u64, u64, u64)> {
     Ok((sum, both, last))
 }
 
-/// Timers expire, in order; what is ready before its limit does not.
+/// Timers expire, in order. A future that is ready before its limit does not time out.
 async fn times() -> TaskResult<()> {
     let never = time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await;
     ensure(never.is_err(), || "a limit did not expire".into())?;

@@ -17,12 +17,12 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(150);
 
 const TABLE: TableDefinition<'_, u32, &str> = TableDefinition::new("entries");
 
-/// What is stored.
+/// Entries to be stored.
 fn entries(seed: u64) -> BTreeMap<u32, String> {
     numbers(seed).take(ENTRIES).map(|number| (number, format!("value {number:x}"))).collect()
 }
 
-/// Transactions on a B-tree, one of which is aborted.
+/// Transactions on a B-tree. One of them is aborted.
 pub(crate) fn redb() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("data.redb");

@@ -52,7 +52,7 @@ pub(crate) fn zip() -> TestResult {
     Ok(digest(&(archive.len(), extracted)))
 }
 
-/// Reads a configuration from two files, of which the second one takes precedence.
+/// Reads a configuration from two files. The second one takes precedence.
 pub(crate) fn config() -> TestResult {
     let folder = tempfile::tempdir()?;
     let (first, second) = (folder.path().join("default.toml"), folder.path().join("local.toml"));

@@ -61,7 +61,7 @@ pub(crate) fn glob() -> TestResult {
     Ok(digest(&found))
 }
 
-/// Walks a tree but for what its `.ignore` files exclude.
+/// Walks a tree, except the files that its `.ignore` files exclude.
 pub(crate) fn ignore() -> TestResult {
     let root = tree()?;
     fs::write(root.path().join(".ignore"), "*.log\nfolder-4/**\n!folder-4/file-4.md\n")?;

@@ -11,7 +11,7 @@ use crate::support::{TIMEOUT, cpus, in_threads, lock};
 /// Number of readings of each thread.
 const READINGS: usize = 20_000;
 
-/// Number of readings of two clocks out of which the best one counts.
+/// Number of readings of two clocks. The best one counts.
 const READINGS_OF_BOTH: usize = 10;
 
 /// No thread reads a time before one that another thread has read.
@@ -114,7 +114,7 @@ const TICK_DURATION: Duration = Duration::from_secs(10);
 pub(crate) fn tick(_: &Settings) {
     let start = Instant::now();
     while start.elapsed() < TICK_DURATION {
-        // Has the kernel correct its clocks.
+        // Makes the kernel correct its clocks.
         let _date: u64 = since_epoch();
         println!("tick {}", nanoseconds(start.elapsed()));
         thread::sleep(Duration::from_millis(50));

@@ -117,7 +117,8 @@ fn spawn_all(max: usize) -> usize {
     })
 }
 
-/// Returns the thread that was started. What keeps one from starting is EAGAIN, as of pthread_create(3).
+/// Returns the thread if it was started. A thread that cannot start fails with EAGAIN, as from
+/// pthread_create(3).
 fn started<T>(thread: io::Result<T>) -> Option<T> {
     thread.inspect_err(|error| assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}")).ok()
 }

@@ -22,7 +22,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// What a function returns, or what it panics with.
+/// Describes the value that a function returns, or its panic message.
 pub(crate) fn outcome<T: std::fmt::Debug>(function: impl FnOnce() -> T + UnwindSafe) -> String {
     match panic::catch_unwind(function) {
         Ok(value) => format!("returned {value:?}"),
@@ -137,7 +137,7 @@ fn caller() -> String {
     format!("{caught} in {seen}")
 }
 
-/// How often a panic is caught.
+/// Number of times that a panic is caught.
 fn again(times: usize) -> usize {
     (0..times).filter(|&number| panic::catch_unwind(|| panic::panic_any(number)).is_err()).count()
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::caught::{outcome, text};
 
-/// How many threads panic at the same time.
+/// Number of threads that panic at the same time.
 const THREADS: usize = 16;
 
 pub(crate) fn rows() -> Vec<String> {

@@ -8,7 +8,7 @@ use std::thread;
 use crate::caught::outcome;
 
 thread_local! {
-    /// What was dropped, in order.
+    /// Values that were dropped, in order.
     static DROPPED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -22,7 +22,7 @@ impl Drop for Noted {
     }
 }
 
-/// What is dropped by a function, and its outcome.
+/// Describes the values that a function drops, and its outcome.
 fn dropped<T: std::fmt::Debug>(function: impl FnOnce() -> T) -> String {
     DROPPED.take();
     let outcome = outcome(AssertUnwindSafe(function));

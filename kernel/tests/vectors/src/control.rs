@@ -15,7 +15,7 @@ pub(crate) struct ControlWords {
     padding: u16,
 }
 
-/// Rounding control of MXCSR (SDM volume 1, section 10.2.3), of which there are four values.
+/// Rounding control of MXCSR (SDM volume 1, section 10.2.3). It has four values.
 const MXCSR_ROUNDING: u32 = 13;
 
 /// Flush-to-zero and denormals-are-zeros of MXCSR.
@@ -34,7 +34,8 @@ impl ControlWords {
     /// The defaults of the System V ABI.
     pub(crate) const DEFAULT: Self = Self { mxcsr: 0x1f80, x87: 0x037f, padding: 0 };
 
-    /// One of sixteen values, none of which has the default x87 control word. All exceptions stay masked.
+    /// Returns one of sixteen values. None of them has the default x87 control word. All exceptions stay
+    /// masked.
     pub(crate) fn numbered(number: usize) -> Self {
         let bits = u16::try_from(number % 16).unwrap_or_default();
         let rounding = u32::from(bits & 3) << MXCSR_ROUNDING;

@@ -52,7 +52,7 @@ impl Disturbances {
         [&self.wake_ups, &self.control_checks, &self.frees, &self.disk_reads]
     }
 
-    /// Whether each kind has occurred at least so many times.
+    /// Returns true if each kind has occurred at least so many times.
     pub(crate) fn have_occurred(&self, times: usize) -> bool {
         let counters = self.counters();
         let used = if self.has_disk { counters.len() } else { counters.len() - 1 };
@@ -79,7 +79,7 @@ impl Disturbances {
     }
 }
 
-/// Has a thread disturb others, and check that it itself finds the x87 stack empty, whatever it has
+/// Makes a thread disturb others. It also checks that it finds the x87 stack empty, whatever it has
 /// interrupted.
 fn repeat<'scope>(
     scope: &'scope Scope<'scope, '_>,

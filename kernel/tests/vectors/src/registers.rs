@@ -1,4 +1,10 @@
 //! All vector, mask and x87 registers with the control words, held by assembly without a call.
+//!
+//! A test of context switches must know that a register kept its value while the thread did not run. Compiled
+//! code cannot do that, since the compiler may use any register at any time. So one assembly block loads all
+//! registers of a set with known values, waits in a loop that touches none of them until the other threads
+//! have arrived, and stores all registers again. The thread compares the stored values with the loaded ones.
+//! The block also reads the CPU's number at both ends, to know if the thread has migrated.
 
 use std::arch::asm;
 use std::fmt;
@@ -67,7 +73,7 @@ impl RegisterSet {
     }
 }
 
-/// What a thread found when it let go of its registers.
+/// Findings of a thread after it has held its registers.
 #[derive(Debug)]
 pub(crate) struct Held {
     /// The registers after the wait.
@@ -77,7 +83,7 @@ pub(crate) struct Held {
 }
 
 impl Registers {
-    /// Registers in which every bit of `set` is pseudo-random, and what the set lacks is zero.
+    /// Registers in which every bit of `set` is pseudo-random, and the registers that the set lacks are zero.
     pub(crate) fn random(set: RegisterSet, control: ControlWords, seed: u64) -> Self {
         let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         // Marsaglia's xorshift.
@@ -147,7 +153,7 @@ impl Registers {
     }
 }
 
-/// What the assembly writes.
+/// Output of the assembly.
 #[repr(C, align(64))]
 struct Block {
     registers: Registers,
@@ -187,8 +193,8 @@ macro_rules! each {
     };
 }
 
-/// Defines a function that holds a set of registers: RDI is what is loaded, RSI what is stored, RCX the
-/// counter, RDX its target.
+/// Defines a function that holds a set of registers. RDI points to the values to be loaded, RSI to the memory
+/// to store the registers to, and RCX to the counter; RDX is the counter's target.
 macro_rules! define_hold {
     ($name:ident, [$($load:tt)*], [$($store:tt)*]) => {
         fn $name(from: *const Registers, to: *mut Block, arrived: *mut usize, target: usize) {
@@ -289,5 +295,5 @@ define_hold!(
 
 /// The offsets that [`hold_avx512`] uses as numbers.
 const _: () = assert!(offset_of!(Registers, vectors) == 0 && offset_of!(Registers, masks) == 2048);
-/// The assembly stores to the start of a block what it loads from the start of registers.
+/// The assembly loads from the start of `Registers`, and stores to the start of a block.
 const _: () = assert!(offset_of!(Block, registers) == 0);

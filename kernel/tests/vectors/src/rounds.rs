@@ -20,16 +20,16 @@ const MIGRATIONS: usize = 5;
 /// Disturbances of each kind after which there are enough.
 const DISTURBANCES: usize = 10;
 
-/// Number of rounds after which what has not occurred is taken to be impossible.
+/// Number of rounds after which an event that has not occurred is taken to be impossible.
 const MAX_ROUNDS: usize = 5_000;
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 struct Run {
     cpus: usize,
     threads: usize,
     barrier: Barrier,
-    /// How many times a thread has arrived in a round, in all rounds.
+    /// Number of times that a thread has arrived in a round, in all rounds.
     arrived: AtomicUsize,
     migrations: AtomicUsize,
     is_over: AtomicBool,

@@ -41,12 +41,12 @@ pub(super) struct Slots<M> {
     planned: usize,
     /// Bits of the slots whose wakers are to be woken.
     due: u64,
-    /// Whether all wakers have become due, since the device has failed.
+    /// True if all wakers have become due, since the device has failed.
     has_failed: bool,
 }
 
 impl<M: DmaMemory> Slots<M> {
-    /// Allocates what up to `requests` requests need, and data buffers of `size` bytes for the first.
+    /// Allocates the headers for up to `requests` requests, and a data buffer of `size` bytes for the first.
     pub(super) fn allocate(
         dma: &impl DmaAllocator<Memory = M>,
         requests: u16,

@@ -1,4 +1,7 @@
 //! The block driver with a device model over a disk in memory, and with invalid answers.
+//!
+//! The test is the device: it takes a request from the virtqueue when it wants to, and serves it from the
+//! disk in memory. So requests complete in any order, late, or never.
 
 mod waiting;
 
@@ -89,7 +92,7 @@ fn disk_with_flush(sectors: u64) -> TestDisk {
     TestDisk::new(FLUSH, sectors, [0; 3])
 }
 
-/// Takes what the device has served from the queue, and then any request that it has served.
+/// Takes the served requests from the queue, and then returns any of them.
 fn next_served(block: &mut Driver) -> Result<Option<CompletedRequest<FakeMemory>>, DeviceError> {
     // A failure is returned by `take`, too.
     let _cause: Result<_, _> = block.interrupt();

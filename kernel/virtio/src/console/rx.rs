@@ -56,7 +56,7 @@ impl<M: DmaMemory> Rx<M> {
         Ok(rx)
     }
 
-    /// Whether the device has used buffers.
+    /// Returns true if the device has used buffers.
     pub(super) fn has_used(&self) -> bool {
         self.queue.has_used()
     }

@@ -1,4 +1,7 @@
 //! The console driver with a device model that reads output and sends input.
+//!
+//! Besides the bytes, the tests count notifications and interrupts: each is an exit to the hypervisor, so
+//! their number is part of the driver's contract.
 
 use proptest::prelude::*;
 use std::vec;

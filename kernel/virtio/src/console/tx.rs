@@ -50,12 +50,12 @@ impl<M: DmaMemory> Tx<M> {
         Ok(Self { queue, free })
     }
 
-    /// Whether the interrupt is armed, and the device has used buffers.
+    /// Returns true if the interrupt is armed and the device has used buffers.
     pub(super) fn has_used(&self) -> bool {
         self.queue.is_armed() && self.queue.has_used()
     }
 
-    /// Whether the device has used all buffers.
+    /// Returns true if the device has used all buffers.
     pub(super) const fn is_empty(&self) -> bool {
         self.queue.in_flight() == 0
     }

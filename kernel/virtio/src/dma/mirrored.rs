@@ -1,8 +1,8 @@
 //! Mirrored DMA memory, which is accessed in place, and spans of it with a single owner; the hal implements
 //! the traits.
 //!
-//! The pages are mapped twice in a row, the second mapping right behind the first: a range that wraps around
-//! the end of the memory is contiguous in virtual addresses. In DMA addresses the memory exists once.
+//! The pages are mapped twice in a row, the second mapping directly after the first: a range that wraps
+//! around the end of the memory is contiguous in virtual addresses. In DMA addresses the memory exists once.
 
 #[cfg(test)]
 mod tests;
@@ -138,7 +138,7 @@ impl<A: MirroredMemory> Span<A> {
         Ok(())
     }
 
-    /// Whether `next` begins right behind this span.
+    /// Returns true if `next` begins directly after this span.
     #[must_use]
     pub fn is_followed_by(&self, next: &Self) -> bool {
         Arc::ptr_eq(&self.memory, &next.memory) && next.start == self.end()

@@ -1,4 +1,4 @@
-//! Messages for which no task waits, unless it waits for all of them.
+//! Messages whose replies no task waits for.
 
 use core::task::Waker;
 
@@ -9,20 +9,21 @@ use super::request::{LateMessage, OneWayMessage};
 use crate::dma::DmaMemory;
 use crate::transport::Transport;
 
-/// What [`FsDriver::poll_handled`] has found.
+/// Result of [`FsDriver::poll_handled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether as many messages are handled as were asked for, or the device has failed.
+    /// True if the device has handled at least the requested number of messages, or has failed.
     pub is_handled: bool,
-    /// Whether the call has found what tasks wait for, or that the device has failed: the wakers of
-    /// [`FsDriver::next_waker`] are to be woken, since no interrupt need come for what was found without one.
+    /// True if the call has made wakers due, or the device has failed: the caller must wake the wakers that
+    /// [`FsDriver::next_waker`] returns. The call has found the completions itself, so no interrupt need come
+    /// for them.
     pub is_wake_due: bool,
 }
 
 impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
-    /// Sends a message that has no reply, or one that does not matter; it is lost if the device has failed,
-    /// or if it cannot be sent at once and there is no memory to keep it. `bytes` are at most 64. Returns
-    /// whether tasks [are to be woken](Progress::is_wake_due).
+    /// Sends a message of at most 64 bytes that has no reply, or a reply that does not matter. The message is
+    /// lost if the device has failed, or if it cannot be sent at once and there is no memory to keep it.
+    /// Returns true if tasks [must be woken](Progress::is_wake_due).
     #[must_use]
     pub fn send(&mut self, bytes: &[u8], has_reply: bool) -> bool {
         if self.is_stopped() {
@@ -46,14 +47,14 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.sent
     }
 
-    /// Whether the device has handled as many of those messages as `count` says, in any order, or has failed.
-    /// Else the waker is woken when that may be so: each message that is handled wakes one task, and each
-    /// task that goes on the next one.
+    /// Checks if the device has handled `count` of the sent messages, in any order, or has failed. If not,
+    /// the waker is woken later to check again: each handled message wakes one task, and each task that has
+    /// finished waiting wakes the next one.
     pub fn poll_handled(&mut self, count: u64, waker: &Waker) -> Progress {
         let before = self.handled;
         let mut is_wake_due = false;
         if before < count && !self.is_stopped() {
-            // Before the messages are collected: only then is the interrupt armed for each.
+            // Added before the messages are collected: only then is the interrupt armed for each.
             self.waiting_for_messages.add(waker);
             self.collect_messages();
             is_wake_due = self.follow_up(before);
@@ -73,8 +74,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.waiting_for_messages.wake_next();
     }
 
-    /// After messages may have been collected, of which `before` were handled before that: sends those that
-    /// waited for room. Returns whether tasks [are to be woken](Progress::is_wake_due).
+    /// Ends an operation that may have collected messages. `before` is the number of handled messages before
+    /// it. If there are more now, sends messages that waited for room. Returns true if tasks [must be
+    /// woken](Progress::is_wake_due).
     fn follow_up(&mut self, before: u64) -> bool {
         if self.handled > before {
             self.send_late();
@@ -83,7 +85,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.is_stopped() || waiting.iter().any(|waiting| waiting.due > 0)
     }
 
-    /// Sends a message, if there is room for it.
+    /// Sends a message, if there is room for it. Returns true if it is sent.
     fn try_send(&mut self, message: &LateMessage) -> bool {
         if message.has_reply {
             let free = self.free_slot();
@@ -106,8 +108,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Takes back the buffers of messages that the device has read. Its interrupt is of use only if there are
-    /// no others, or if a task may wait for it.
+    /// Takes back the buffers of messages that the device has read. The interrupt is armed only if no buffer
+    /// is left, or if a task waits for the messages.
     pub(super) fn collect_messages(&mut self) {
         loop {
             let is_awaited = self.free_messages.is_empty() || !self.waiting_for_messages.tasks.is_empty();

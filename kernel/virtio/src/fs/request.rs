@@ -1,4 +1,13 @@
 //! Requests to a file system device, and their buffers (virtio 1.2, section 5.11.6).
+//!
+//! A request consists of a FUSE header, data, and room for the reply. Each slot of the driver has a DMA
+//! buffer of 4 KiB: the device reads the request from its first half and writes the reply to its second half.
+//! If one half is too small for the data, a data buffer is used, too, for one of the directions.
+//!
+//! A request passes through one type for each state. [`ReservedRequest`] owns a slot and its buffers, and is
+//! filled without the driver's lock. [`FilledRequest`] can be submitted. `FsRequest` is the descriptor chain
+//! that the virtqueue owns while the device works on it. [`ServedRequest`] is the reply: it is read without
+//! the lock, and then its buffers return to the driver.
 
 use core::task::Waker;
 
@@ -7,8 +16,7 @@ use hermit_fuse::{MAX_HEAD, MAX_REPLY_HEAD, Request, Tag};
 use crate::dma::{DmaBuffer, DmaMemory, DmaSegment};
 use crate::virtqueue::DescriptorChain;
 
-/// Size in bytes of each half of a request's page: the first is for what the device reads, the second for
-/// what it writes.
+/// Size in bytes of each half of a request's page. The device reads the first half and writes the second one.
 pub(super) const INLINE: usize = 2048;
 
 /// Maximum size in bytes of a message for whose reply no task waits.
@@ -19,12 +27,12 @@ pub(super) fn data_size(request: &Request<'_>) -> usize {
     request.data.len().max(request.reply_data)
 }
 
-/// Whether a request does not fit into a page.
+/// Returns true if a request does not fit into a page.
 pub(super) const fn needs_data_buffer(request: &Request<'_>) -> bool {
     request.head.len() + request.data.len() > INLINE || request.reply_head + request.reply_data > INLINE
 }
 
-/// Whether a request fits into a page and a data buffer.
+/// Returns true if a request fits into a page and a data buffer.
 pub(super) fn fits(request: &Request<'_>, max_data: usize) -> bool {
     let has_valid_heads = request.head.len() <= MAX_HEAD && request.reply_head <= MAX_REPLY_HEAD;
     let max_data = if needs_data_buffer(request) { max_data } else { INLINE };
@@ -34,7 +42,7 @@ pub(super) fn fits(request: &Request<'_>, max_data: usize) -> bool {
     has_valid_heads && has_one_direction && data_size(request) <= max_data
 }
 
-/// What a request has taken of the driver: a slot and buffers.
+/// Resources reserved for a request: a slot of the driver, and buffers.
 #[derive(Debug)]
 #[must_use = "its buffers are lost unless it is submitted"]
 pub struct ReservedRequest<M> {
@@ -164,7 +172,7 @@ impl<M: DmaMemory> ServedRequest<M> {
         self.request
     }
 
-    /// What the sender has passed with the request.
+    /// Tag that the sender has passed with the request.
     #[must_use]
     pub const fn tag(&self) -> Tag {
         self.request.tag
@@ -176,7 +184,7 @@ impl<M: DmaMemory> ServedRequest<M> {
         self.written
     }
 
-    /// Whether the reply is empty.
+    /// Returns true if the reply is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.written == 0
@@ -221,7 +229,7 @@ impl<M: DmaMemory> DescriptorChain for OneWayMessage<M> {
 pub(super) struct LateMessage {
     bytes: [u8; MAX_MESSAGE],
     size: usize,
-    /// Whether the device replies: it goes to the request queue.
+    /// True if the device replies. Then the message goes to the request queue.
     pub(super) has_reply: bool,
 }
 

@@ -1,4 +1,8 @@
-//! The driver with a device model that replies when the test says so.
+//! The driver with a device model that replies when the test decides.
+//!
+//! The contents of messages do not matter to the driver, so requests and replies are arbitrary bytes. The
+//! tests check that each reply reaches its request, that a task that waits for a slot or a buffer is woken
+//! when one becomes free, and that a failure of the device reaches all tasks.
 
 mod messages;
 
@@ -60,7 +64,7 @@ fn submit_now(fs: &mut Driver, request: &Request<'_>, waker: &Waker) -> Result<T
     fs.submit(reserved.fill(request))
 }
 
-/// Submits a request after what it needs was allocated.
+/// Submits a request after its buffers were allocated.
 fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
     if let Some(plan) = fs.plan(request) {
         fs.add(plan.allocate(dma));

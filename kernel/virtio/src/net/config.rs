@@ -37,15 +37,15 @@ pub struct NetInfo {
     pub mac: Option<[u8; 6]>,
     /// Maximum size of an IP packet, in bytes.
     pub mtu: u16,
-    /// Whether the device validates the checksums of received TCP and UDP packets: see
+    /// True if the device validates the checksums of received TCP and UDP packets: see
     /// [`RxInfo`](super::RxInfo).
     pub rx_checksum: bool,
-    /// Whether the device completes the checksums of transmitted TCP and UDP packets: see
+    /// True if the device completes the checksums of transmitted TCP and UDP packets: see
     /// [`TxOffload`](super::TxOffload).
     pub tx_checksum: bool,
     /// TSO, for frames of up to [`MAX_FRAME`](super::MAX_FRAME) bytes.
     pub tso: TsoSupport,
-    /// Whether the link is up.
+    /// True if the link is up.
     pub link_up: bool,
 }
 

@@ -52,7 +52,7 @@ pub struct TxOffload {
 /// Metadata of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxInfo {
-    /// Whether the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes
+    /// True if the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes
     /// from the same host, with a partial checksum, and was never on a wire.
     pub checksum_valid: bool,
 }
@@ -89,7 +89,7 @@ impl TxOffload {
     }
 }
 
-/// Whether a checksum lies inside a frame.
+/// Returns true if a checksum lies inside a frame.
 fn is_inside_frame(start: u16, offset: u16, size: usize) -> bool {
     usize::from(start) + usize::from(offset) + CHECKSUM_SIZE <= size
 }

@@ -1,4 +1,14 @@
 //! The receive queue: buffers posted in order of address.
+//!
+//! The memory of the queue is one range, divided into buffers of equal size. A large frame spans several
+//! buffers (`VIRTIO_NET_F_MRG_RXBUF`), and the stack wants its bytes in one piece. So the buffers are posted
+//! in order of address: a device that uses them in order writes each frame to adjacent buffers, which are
+//! mapped one after the other. Buffers are released in any order; a [`ReorderBuffer`] holds them until their
+//! turn comes.
+//!
+//! The driver collects one frame at a time. [`Rx::take`] moves its buffers into an [`RxFrame`], whose bytes
+//! are read without the driver's lock, and [`Rx::release`] makes the buffers free again. A frame whose
+//! buffers are not adjacent, or whose length is invalid, is dropped and counted.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -61,7 +71,7 @@ pub(super) struct Rx<M, A> {
     free: ReorderBuffer<Span<A>>,
     /// Buffers of the frame being collected, in the order in which the device used them.
     frame: Vec<Span<A>>,
-    /// Whether an [`RxFrame`] has taken `frame`, and with it the capacity for the next frame.
+    /// True if an [`RxFrame`] has taken `frame`, and with it the capacity for the next frame.
     is_frame_taken: bool,
     /// Number of buffers posted since the last notification.
     unnotified: usize,
@@ -69,8 +79,8 @@ pub(super) struct Rx<M, A> {
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
-    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes, none of which
-    /// is posted yet.
+    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes. Posts none of
+    /// them yet.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
@@ -105,7 +115,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         self.dropped
     }
 
-    /// Whether the device has used buffers.
+    /// Returns true if the device has used buffers.
     pub(super) fn has_used(&self) -> bool {
         self.queue.has_used()
     }
@@ -184,7 +194,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         Ok(Some(usize::try_from(used.written).unwrap_or_default()))
     }
 
-    /// Whether the buffers are adjacent, and `length` bytes fill all of them.
+    /// Returns true if the buffers are adjacent, and `length` bytes fill all of them.
     fn is_contiguous(&self, length: usize) -> bool {
         length.div_ceil(self.buffer_size) == self.frame.len() && self.frame.is_sorted_by(Span::is_followed_by)
     }

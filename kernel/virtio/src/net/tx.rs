@@ -1,4 +1,13 @@
 //! The transmit queue: a ring of bytes.
+//!
+//! A frame takes just the bytes that it needs, rounded up to cache lines. The free part of the ring is one
+//! [`Span`]: [`Tx::reserve`] splits the room for a frame off its front, and the bytes of completed frames are
+//! appended at its end. The ring's memory is mapped twice in a row, so a frame that wraps around the end is
+//! still one slice for the stack; for the device it is two descriptors. The device may complete frames in any
+//! order. A [`ReorderBuffer`] keeps their bytes until all earlier frames are complete, because only the
+//! oldest bytes can be appended.
+//!
+//! A [`TxReservation`] owns its part of the ring, so the stack fills it without the driver's lock.
 
 use super::header::HEADER_SIZE;
 use super::reorder::ReorderBuffer;
@@ -27,7 +36,7 @@ const CACHE_LINE: usize = 64;
 pub struct TxReservation<A> {
     frame: TxFrame<A>,
     header: [u8; HEADER_SIZE],
-    /// Whether the bytes may have contents that must not leave the guest.
+    /// True if the bytes may have contents that must not leave the guest.
     may_be_stale: bool,
 }
 
@@ -74,12 +83,11 @@ pub(super) struct Tx<M, A> {
     completed: ReorderBuffer<Span<A>>,
     /// Sequence number of the next frame.
     next_sequence: usize,
-    /// Whether a [`TxReservation`] exists that has not been submitted.
+    /// True if a [`TxReservation`] exists that has not been submitted.
     is_reserved: bool,
-    /// Whether the interrupt is armed for the completion of all frames; then it stays armed while room is
-    /// reclaimed.
+    /// True if the interrupt is armed for the completion of all frames. Reclaiming room leaves it armed.
     is_drain_armed: bool,
-    /// Number of bytes of the ring that no frame has used yet: their previous contents must not leave the
+    /// Number of bytes of the ring that no frame has used yet. Their previous contents must not leave the
     /// guest.
     unused: usize,
 }
@@ -108,17 +116,17 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         })
     }
 
-    /// Whether no frame is in flight.
+    /// Returns true if no frame is in flight.
     pub(super) const fn is_empty(&self) -> bool {
         self.queue.in_flight() == 0
     }
 
-    /// Whether the interrupt is armed, and the device has used frames.
+    /// Returns true if the interrupt is armed and the device has used frames.
     pub(super) fn has_used(&self) -> bool {
         self.queue.is_armed() && self.queue.has_used()
     }
 
-    /// Whether a frame of `size` bytes fits now.
+    /// Returns true if a frame of `size` bytes fits now.
     fn has_room(&self, size: usize) -> bool {
         let window = self.next_sequence.wrapping_sub(self.completed.next_sequence());
         // The descriptors of a reserved frame are not taken yet: there is room for one frame at a time.
@@ -154,7 +162,7 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(true)
     }
 
-    /// Whether frames are in flight; if so, arms the interrupt for the completion of all of them.
+    /// Returns true if frames are in flight. If so, arms the interrupt for the completion of all of them.
     pub(super) fn arm_tx_empty<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
         self.is_drain_armed = false;
         self.reclaim(device)?;

@@ -1,4 +1,12 @@
 //! A device model: status, features, configuration, and virtqueues that tests process one chain at a time.
+//!
+//! The model is the device's side of the specification, in ordinary memory. A transport for tests passes the
+//! driver's register accesses to it, and the test then acts as the device: it takes a chain
+//! ([`DeviceModel::take`]), reads and writes its segments, and marks it as used. It checks the driver
+//! meanwhile, for example that rings are aligned and that readable segments come first. A hostile device is
+//! made by writing arbitrary elements and indices to the used ring. The model logs status changes,
+//! notifications and freed memory in their order, so that tests can check that no memory is freed before the
+//! reset.
 
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
@@ -180,7 +188,7 @@ impl DeviceModel {
         u32::try_from(bytes.len() - rest.len()).unwrap()
     }
 
-    /// Writes an arbitrary element to the used ring, `ahead` elements behind the next one.
+    /// Writes an arbitrary element to the used ring, `ahead` elements after the next one.
     pub(crate) fn set_used_element(&self, queue: u16, ahead: u16, id: u32, length: u32) {
         let addresses = self.addresses(queue);
         let index = self.queues[usize::from(queue)].used.wrapping_add(ahead);

@@ -126,7 +126,7 @@ impl FakeDma {
         Self { memory: memory.clone(), free_pages, shares: Mutex::new(usize::MAX) }
     }
 
-    /// Has memory for so many shared values.
+    /// Provides memory for `shares` shared values.
     pub(crate) fn with_shares(self, shares: usize) -> Self {
         Self { shares: Mutex::new(shares), ..self }
     }

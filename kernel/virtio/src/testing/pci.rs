@@ -68,7 +68,7 @@ pub(crate) struct FakePci {
     pub(crate) space: Mutex<[u8; 256]>,
     /// Values written to registers that the device model does not have.
     pub(crate) written: Arc<Mutex<BTreeMap<u64, u32>>>,
-    /// Whether the device accepts MSI-X vectors.
+    /// True if the device accepts MSI-X vectors.
     pub(crate) accepts_vectors: bool,
 }
 

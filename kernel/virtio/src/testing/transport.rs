@@ -12,7 +12,7 @@ use crate::transport::{DeviceConfig, Doorbell, InterruptCause, QueueAddresses, T
 #[derive(Debug)]
 pub(crate) struct FakeTransport {
     model: SharedDevice,
-    /// Whether interrupts have a known cause.
+    /// True if the transport reports the causes of interrupts.
     reports_cause: bool,
     config: ConfigRegisters,
 }

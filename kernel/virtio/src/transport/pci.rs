@@ -127,7 +127,7 @@ impl<R: DeviceRegisters> Pci<R> {
         Ok(pci)
     }
 
-    /// Whether interrupts are MSI-X.
+    /// Returns true if interrupts are MSI-X.
     #[must_use]
     pub const fn uses_msix(&self) -> bool {
         self.uses_msix

@@ -1,4 +1,8 @@
 //! The virtqueue with a correct device model; the submodules have malicious devices and random operations.
+//!
+//! A [`Harness`] has the driver's side of one queue and the model of the device's side. Each chain contains a
+//! mark that the device echoes, so a test can see that chains are completed in the device's order, with the
+//! right contents. The numbers of notifications and interrupts are checked, too.
 
 mod hostile_device;
 mod random_ops;
@@ -59,7 +63,7 @@ impl Harness {
         Self { device, queue, model, buffers }
     }
 
-    /// Submits a chain of `descriptors` descriptors, the first of which contains `mark`.
+    /// Submits a chain of `descriptors` descriptors. The first one contains `mark`.
     fn submit(&mut self, mark: u32, descriptors: usize) -> Option<Token> {
         let mut buffer = self.buffers.pop().unwrap();
         buffer.write(0, &mark.to_le_bytes());
@@ -87,7 +91,7 @@ impl Harness {
         Some((used.token, u32::from_le_bytes(mark), written))
     }
 
-    /// Has the device use one chain, to which it writes the chain's mark.
+    /// Makes the device use one chain, to which it writes the chain's mark.
     fn echo(&self) -> bool {
         let mut model = self.model.lock().unwrap();
         let Some(chain) = model.take(0) else { return false };
@@ -287,7 +291,7 @@ fn ring_indices_wrap_around() {
             assert_eq!((found, written), (mark, mark.to_le_bytes().to_vec()));
             assert!(harness.complete().is_none());
         }
-        // Each chain needed a notification and, but for the first, an interrupt.
+        // Each chain needed a notification and, except the first, an interrupt.
         assert_eq!(harness.counts(), (70_000, 69_999));
     }
 }

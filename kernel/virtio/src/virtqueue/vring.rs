@@ -122,7 +122,7 @@ impl<M: DmaMemory> Vring<M> {
         self.memory.load_acquire(self.used + field::RING + USED_ELEMENT_SIZE * usize::from(self.size))
     }
 
-    /// Whether the device has set `VIRTQ_USED_F_NO_NOTIFY`.
+    /// Returns true if the device has set `VIRTQ_USED_F_NO_NOTIFY`.
     pub(super) fn is_notify_suppressed(&self) -> bool {
         let flags = self.memory.load_acquire(self.used + field::FLAGS);
         flags & UsedF::NO_NOTIFY.bits().to_ne() != 0

@@ -29,7 +29,7 @@ pub(crate) fn root() -> io::Result<PathBuf> {
     Ok(root)
 }
 
-/// A folder that is removed with what is in it.
+/// A folder that is removed with its contents.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -48,7 +48,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is in memory, or in the folder of temporary files.
+        // Files that cannot be removed are in memory, or in the folder of temporary files.
         let _: io::Result<()> = fs::remove_dir_all(&self.0);
     }
 }

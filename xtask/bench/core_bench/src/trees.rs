@@ -19,10 +19,10 @@ const FOLDER: u64 = 100;
 /// Size of a file in bytes.
 const SIZE: usize = 1_000;
 
-/// What `grep` searches for; each file has it at its end.
+/// Text that `grep` searches for; each file has it at its end.
 const NEEDLE: &str = "needle";
 
-/// Measures in rounds; each gets a scratch folder and returns the ticks of what it measures, for all files.
+/// Measures in rounds. Each round gets a scratch folder, and returns the measured ticks for all files.
 fn measured(mut round: impl FnMut(&Path) -> io::Result<u64>) -> Ticks {
     let mut failure = None;
     let ticks = rounds(|| {

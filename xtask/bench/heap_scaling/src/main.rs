@@ -25,7 +25,7 @@ const COUNT: usize = 400_000;
 /// Number of blocks passed at a time.
 const BATCH_SIZE: usize = 128;
 
-/// What a thread does with its number, after it has met the others at the barrier.
+/// Work of a thread, with its number, after it has met the others at the barrier.
 type Work = fn(&ThreadRing, usize);
 
 /// Blocks that are passed to the next thread.

@@ -28,7 +28,7 @@ const PORT: u16 = 7780;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// What a client sends, and gets back.
+/// Request of a client, which it gets back.
 const REQUEST: [u8; 6] = *b"PING\r\n";
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn invalid(reason: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidInput, reason.to_string())
 }
 
-/// Measures what the words `RUNTIME COUNT ADDRESS` say.
+/// Measures according to the words `RUNTIME COUNT ADDRESS`.
 fn measure(order: &[&str]) -> io::Result<Times> {
     let &[runtime, count, address] = order else { return Err(invalid("RUNTIME COUNT ADDRESS is expected")) };
     let count = count.parse().map_err(invalid)?;
@@ -88,7 +88,7 @@ fn serve(port: u16) -> io::Result<()> {
     })
 }
 
-/// Measures what a line says, and answers with the result.
+/// Measures according to a line, and answers with the result.
 fn obey(mut stream: TcpStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;

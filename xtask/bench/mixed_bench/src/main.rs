@@ -1,9 +1,10 @@
-//! What threads get beside others that compute: messages, echo and HTTP over the loopback, new threads,
+//! Performance of threads beside others that compute: messages, echo and HTTP over the loopback, new threads,
 //! sleeps, locks, writes to files.
 //!
 //! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds
-//! (2 if it is not given), and prints a line `name<TAB>number` for each figure. Beside a work that wants all
-//! CPU time that it can get, a second line says what the computing threads get of an equal share.
+//! (2 if it is not given), and prints a line `name<TAB>number` for each figure. For a work that uses all CPU
+//! time it can get, a second line has the share of CPU time that the computing threads get, relative to an
+//! equal share.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -25,7 +26,7 @@ const USAGE_ERROR: u8 = 2;
 /// Default time for each work, in seconds.
 const SECONDS: u64 = 2;
 
-/// What the command line asks for.
+/// Arguments of the command line.
 #[derive(Debug)]
 struct Arguments {
     busy: u32,

@@ -1,4 +1,9 @@
 //! The works that are measured.
+//!
+//! A work is a typical activity of a server, such as echoing over a connection, locking a mutex or appending
+//! to a file. It runs for a given time beside threads that compute, and returns its rate or its latency.
+//! Works that use all the CPU time that they can get have a number of threads, so that their share can be
+//! compared with a fair one.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

@@ -48,13 +48,13 @@ pub(crate) struct Settings {
     pub(crate) bytes: Option<u32>,
     /// Time limit of each flow.
     pub(crate) limit: Duration,
-    /// Whether flows go to the server.
+    /// True if flows go to the server.
     pub(crate) is_to_server: bool,
-    /// Whether all flows start at the same time.
+    /// True if all flows start at the same time.
     pub(crate) is_parallel: bool,
     /// Message size in bytes; by default the test's own sizes.
     pub(crate) message: Option<u32>,
-    /// Whether throughput is measured with `TCP_NODELAY`.
+    /// True if throughput is measured with `TCP_NODELAY`.
     pub(crate) no_delay: bool,
 }
 

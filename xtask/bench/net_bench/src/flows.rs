@@ -22,12 +22,12 @@ struct Flow {
     is_to_server: bool,
 }
 
-/// What a flow has reached.
+/// Progress of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Bytes that its receiver has got.
+    /// Bytes that its receiver has received.
     bytes: u64,
-    /// Time until all of them were there, or the limit.
+    /// Time until all of them were received, or the limit.
     time: Duration,
     is_complete: bool,
 }
@@ -129,12 +129,12 @@ fn last_count(mut stream: &TcpStream, end: Instant) -> io::Result<u64> {
     }
 }
 
-/// Whether a read or a connection attempt took too long.
+/// Returns true if a read or a connection attempt took too long.
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Whether the server has closed the connection.
+/// Returns true if the server has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset)
 }

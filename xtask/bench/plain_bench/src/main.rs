@@ -46,7 +46,7 @@ const FAMILIES: [&[Loop]; 8] = [
     &digest::LOOPS,
 ];
 
-/// What the command line asks for.
+/// Request of the command line.
 #[derive(Debug)]
 enum Request {
     List,

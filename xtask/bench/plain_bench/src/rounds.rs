@@ -36,7 +36,7 @@ pub(crate) struct Rounds {
     divisor: usize,
 }
 
-/// What the rounds of a loop took and computed.
+/// Time and results of the rounds of a loop.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Time of the shortest round.

@@ -1,5 +1,10 @@
 //! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the
 //! host and in guests behind a forwarded port.
+//!
+//! Each system serves bursts of three sizes ([`crate::burst`] is the load generator). The figures are the
+//! number of clients that failed, and percentiles of the time until a client was served. The process of the
+//! host shows how much of these times is due to the host's own TCP. The last burst of each system is also
+//! drawn as a curve.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

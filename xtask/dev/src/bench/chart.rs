@@ -1,4 +1,4 @@
-//! What the charts of all suites share.
+//! Common parts of the charts of all suites.
 
 use std::fs;
 use std::path::Path;

@@ -6,11 +6,12 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::memory_size::MemorySize;
 use xtask::qemu::{End, Guest, Input};
 
-/// Has QEMU count instructions as time, the same number each time with one seed of its random numbers, which
-/// decide where all is placed.
+/// Makes QEMU count instructions as time. The seed determines QEMU's random numbers, which decide the
+/// addresses of the image and its memory. So the number of instructions is the same in each run with one
+/// seed.
 pub(crate) fn counting(guest: Guest, seed: usize) -> Guest {
-    // The time-stamp counter does not follow the host's clock while the guest waits: by default up to 300,000
-    // more were counted, the more the busier the host.
+    // `sleep=off`: while the guest waits, virtual time jumps to the next timer. By default the time-stamp
+    // counter follows the host's clock then, and the count depends on the load of the host.
     guest.with_options(&["-icount", "shift=0,sleep=off", "-seed", &seed.to_string()])
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn least_memory_mib(
     bail!("the guest does not work with {max} MiB")
 }
 
-/// Whether a guest exits with 0: not if it has too little memory.
+/// Returns true if a guest exits with status 0. With too little memory it fails.
 pub(crate) fn exits_with_0(guest: &Guest) -> bool {
     matches!(guest.capture(Input::Bytes(Vec::new())), Ok((End::Exited(0), _)))
 }

@@ -22,7 +22,7 @@ pub(super) const CONSOLE: EntryType<'_> = EntryType::Device(5, 1);
 /// Linux's command line: the console, few messages, and an immediate reboot after a panic, by a triple fault.
 pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
 
-/// What the command line has between Linux's options and the arguments of a program that `linux_init` starts.
+/// Arguments of `linux_init` before those of the program: the loopback interface, and the program's path.
 const LOOPBACK: &str = "lo /program ";
 
 /// A Linux guest with one program.
@@ -41,7 +41,8 @@ impl Linux {
         Self::prepare(example, &[("init", example)], "")
     }
 
-    /// Likewise, but `linux_init` sets up the loopback device before, and there is a folder `/tmp`.
+    /// A guest whose first process is `linux_init`. It sets up the loopback interface, and then starts the
+    /// example.
     pub(super) fn with_loopback(example: &str) -> Result<Self> {
         Self::prepare(example, &[("init", "linux_init"), ("program", example)], LOOPBACK)
     }

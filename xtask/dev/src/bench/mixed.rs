@@ -33,7 +33,7 @@ const RUNS: usize = 3;
 /// For how long each work is measured in a run, in seconds.
 const SECONDS: &str = "2";
 
-/// What follows the name of a figure in the name of the computing threads' share beside that work.
+/// Suffix of a figure's name. With it, the name is that of the computing threads' share beside the same work.
 const COMPUTING: &str = "; computing threads";
 
 /// Time limit of a guest. QEMU on a busy machine takes long to start Linux.
@@ -45,7 +45,7 @@ const MEMORY: &str = "256M";
 /// Figures of each run, by name.
 type Figures = BTreeMap<String, Vec<f64>>;
 
-/// What one machine or the other prints in a run with so many CPUs and these arguments.
+/// Runs the program on one of the two machines, with a number of CPUs and with arguments; returns its output.
 type Run<'a> = &'a dyn Fn(usize, &[&str]) -> Result<String>;
 
 /// Measures in a process, prints and returns the figures; null if the engine does not run code at full speed

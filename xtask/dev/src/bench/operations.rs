@@ -16,13 +16,13 @@ pub(crate) struct Operation {
     pub(crate) title: &'static str,
     /// Name on the program's command line.
     pub(crate) word: &'static str,
-    /// How it is measured in instructions.
+    /// Measurement in instructions.
     pub(crate) count: Count,
     /// Minimum ratio of Linux's time to the guest's; `None` if it is not measured in time.
     pub(crate) ratio: Option<f64>,
 }
 
-/// How an operation is measured in instructions.
+/// Measurement of an operation in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Not at all: it would take minutes.
@@ -108,7 +108,7 @@ pub(crate) const MOUNTED: [Operation; 12] = [
     operation("write 1 MiB", "write-1m", Count::No, NO_AIM),
 ];
 
-/// Aim of what is only compared.
+/// Minimum ratio of operations that are only compared: any ratio passes.
 const NO_AIM: f64 = 0.0;
 
 /// The operations as rows of a table, without aims: those are in the record.

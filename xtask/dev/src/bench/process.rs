@@ -1,5 +1,10 @@
 //! The suite `hypervisor` on the process engine: a guest beside the same program as a plain process of this
 //! host.
+//!
+//! On this engine a guest is a child process of uhyve in a sandbox. The figures show its cost: the time from
+//! exec to the first output and to the exit, and the memory in addition to that of a plain process. Both are
+//! also measured with a hundred programs at once, which share pages. Memory is Pss, summed over uhyve and its
+//! children: a shared page counts in proportion to the processes that share it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -148,7 +153,7 @@ impl Bench {
         Ok([time(Environment::Guest)?, time(Environment::Linux)?])
     }
 
-    /// Measures the memory of programs that wait for input, with that of all processes that run them.
+    /// Measures the memory of programs that wait for input. It includes all processes of a guest.
     fn memory(&self) -> Result<Vec<(&'static str, Row)>> {
         let waiting = |environment, count: usize| {
             let mut programs =

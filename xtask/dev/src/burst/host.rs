@@ -1,4 +1,4 @@
-//! What the host's kernel tells about its TCP sockets.
+//! TCP sockets in the host's kernel: accept queues and counters.
 
 use std::fs;
 

@@ -3,7 +3,7 @@
 /// Maximum length of a line of text below a table.
 const MAX_LINE: usize = 120;
 
-/// The rows of a table, the first of which is its heading.
+/// Formats a table in Markdown. The first row is the heading.
 pub(super) fn lines(rows: &[Vec<String>]) -> String {
     let cell = |cell: &String| if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
     let line = |cells: &Vec<String>| cells.iter().map(cell).collect::<String>() + "|\n";

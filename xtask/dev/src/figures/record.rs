@@ -1,4 +1,10 @@
 //! The record of measurements: for each suite its latest figures, and when, where and how they were measured.
+//!
+//! The record is a JSON file in the repository, so that documents and their figures change in one commit. It
+//! has an object for each suite of `cargo xtask bench`. A run with `--record` replaces only the objects of
+//! the suites that it measured; the others keep their figures and their [`Conditions`]. Figures of different
+//! suites may therefore come from different commits or machines. The tables in documents print the conditions
+//! below each table.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,8 +54,7 @@ impl FigureRecord {
         record.write()
     }
 
-    /// Sets the figures of a suite, in place of older ones. A suite that measured nothing leaves the older
-    /// ones.
+    /// Replaces the figures of a suite. Keeps the older ones if the suite measured nothing.
     pub(super) fn set(&mut self, suite: &str, figures: &Value, conditions: &Conditions) {
         if figures.is_null() {
             return;
@@ -106,8 +111,8 @@ fn path() -> PathBuf {
 pub(crate) struct Conditions(Map<String, Value>);
 
 impl Conditions {
-    /// Reads the present conditions. Called before the measurement, so that the load average is that of other
-    /// programs.
+    /// Reads the present conditions. It is called before the measurement, so that the load average does not
+    /// include the measurement itself.
     pub(crate) fn detect() -> Result<Self> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let kvm = match Uhyve::check(setup::uhyve()?)? {
@@ -152,7 +157,7 @@ fn output(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(process::output(&mut command)?.trim().to_owned())
 }
 
-/// The number behind a key of proc_meminfo(5).
+/// Returns the number after a key of proc_meminfo(5).
 fn first_number(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
 }

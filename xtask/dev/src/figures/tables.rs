@@ -1,4 +1,10 @@
 //! The tables of documents: which figures of the record each one shows, and how.
+//!
+//! A [`SuiteTable`] describes a table: its name in markers of documents, the suite in the record, and the
+//! paths of columns and rows in the suite's JSON object. [`markdown`] looks the figures up and formats them.
+//! A row or column without figures is left out, for example if the machine has no KVM. The reverse is an
+//! error: a figure in the record that no table shows would be forgotten. Aims that the suites do not record
+//! are part of the descriptions here.
 
 mod files;
 mod lossy_path;
@@ -25,7 +31,8 @@ struct SuiteTable {
     title: &'static str,
     /// Title of each further column, and the path of its value within a row, separated by `/`.
     columns: &'static [(&'static str, &'static str)],
-    /// Name of each row in the record, and the aim that no suite has in its figures.
+    /// Name of each row in the record, and its aim as text. The text is empty without an aim, or if the suite
+    /// records the aim itself.
     rows: &'static [(&'static str, &'static str)],
 }
 
@@ -59,7 +66,7 @@ const TIME_COLUMNS: &[(&str, &str)] = &[
 const MESSAGES: &[(&str, &str)] =
     &[("64 B", ""), ("1 KiB", ""), ("16 KiB", ""), ("64 KiB", ""), ("1 MiB", "")];
 
-/// Every table but the README's, which takes rows of several suites.
+/// Returns every table except the README's, which takes rows of several suites.
 fn tables() -> impl Iterator<Item = &'static SuiteTable> {
     TABLES.iter().chain(&mixed::MIXED)
 }
@@ -339,7 +346,7 @@ impl SuiteTable {
     /// Fails if there is a figure that the table does not show.
     fn check_rows(&self, rows: &Value) -> Result<()> {
         let recorded = rows.as_object().into_iter().flat_map(|rows| rows.iter());
-        // A value that is no number and has none describes the images.
+        // Numbers and objects are figures. Other values describe the images.
         let is_figure = |value: &Value| value.is_number() || value.is_object();
         for (name, _) in recorded.filter(|(_, value)| is_figure(value)) {
             if !self.rows.iter().any(|(row, _)| row == name) {
@@ -349,7 +356,8 @@ impl SuiteTable {
         Ok(())
     }
 
-    /// The rows that the record has: those of a platform that does not work on the machine are left out.
+    /// Returns the rows that the record has. The rows of a platform are missing if it did not work on the
+    /// machine.
     fn measured(&self, rows: &Value) -> impl Iterator<Item = &(&str, &str)> {
         self.rows.iter().filter(|(name, _)| rows.get(name).is_some())
     }
@@ -389,7 +397,7 @@ fn headlines(record: &FigureRecord) -> String {
     lines(&cells)
 }
 
-/// The number behind a path of keys; an empty key is the value itself.
+/// Returns the number at a path of keys; an empty key is the value itself.
 fn at(value: &Value, path: &[&str]) -> Option<f64> {
     let mut keys = path.iter().filter(|key| !key.is_empty());
     keys.try_fold(value, |value, key| value.get(key))?.as_f64()

@@ -21,7 +21,7 @@ const OTHER_FOLDERS: [&str; 4] = ["setup", "hermit-sys", "soft-float", "std-test
 /// The variable with options of the runner.
 const RUN_ARGS: &str = "HERMIT_RUN_ARGS=";
 
-/// What commands may refer to.
+/// Names that commands may refer to.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     profiles: BTreeSet<String>,
@@ -56,7 +56,7 @@ impl Definitions {
         self.programs.push((vec![name], command));
     }
 
-    /// Returns what is wrong with a command.
+    /// Returns the errors of a command.
     fn errors(&self, text: &str) -> Vec<String> {
         simple_commands(text).iter().flat_map(|words| self.errors_of_simple(words)).collect()
     }
@@ -224,7 +224,7 @@ fn simple_commands(text: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Whether a word starts a program: it is the name, or a path that ends with it.
+/// Returns true if a word starts a program: it is the name, or a path that ends with it.
 fn is_program(word: &str, name: &str) -> bool {
     word.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
@@ -233,8 +233,8 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Whether the reader puts a value in place of a word: it is missing, has a part in capitals or an ellipsis,
-/// or lists several.
+/// Returns true if the reader puts a value in place of a word: it is missing, has a part in capitals or an
+/// ellipsis, or lists several.
 fn has_placeholder(word: &str) -> bool {
     let mut parts = word.split(|letter: char| !letter.is_ascii_alphanumeric());
     let is_capital = |part: &str| {

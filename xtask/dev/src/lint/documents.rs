@@ -101,8 +101,8 @@ fn links(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// Whether a file has a section of this anchor; files other than Markdown are not checked. `text` is the
-/// file's content if it has been read.
+/// Returns true if a file has a section of this anchor; files other than Markdown are not checked. `text` is
+/// the file's content if it has been read.
 fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
     if file.extension().is_none_or(|extension| extension != "md") {
         return true;

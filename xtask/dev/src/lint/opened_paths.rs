@@ -44,7 +44,7 @@ const CALLS: [&str; 17] = [
     "fs::write(",
 ];
 
-/// Those of [`CALLS`] that have no path yet.
+/// The calls of [`CALLS`] that have no path yet.
 const BUILDERS: [&str; 2] = ["File::options(", "OpenOptions::new("];
 
 /// Functions of rustix that are called by their name alone, where they are imported.
@@ -85,7 +85,7 @@ fn imported(code: &str) -> impl Iterator<Item = &'static str> {
 /// Where a function is called with something else than an absolute path that is written there.
 fn uses(code: &str, text: &str, call: &str) -> Vec<usize> {
     let is_call = |at: &usize| {
-        // `std::fs::read` and `fs::File::open` are the same as what is imported.
+        // `std::fs::read` and `fs::File::open` are the same as the imported names.
         let mut before = &code[..*at];
         while let Some(rest) =
             ["std::", "rustix::", "fs::"].iter().find_map(|module| before.strip_suffix(module))

@@ -129,7 +129,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
 }
 
-/// Whether a SAFETY comment only refers to another place.
+/// Returns true if a SAFETY comment only refers to another place.
 fn refers_elsewhere(line: &str) -> bool {
     let Some(argument) = line.trim().strip_prefix(concat!("// ", "SAFETY: ")) else { return false };
     let argument = argument.trim_end_matches('.');
@@ -138,7 +138,7 @@ fn refers_elsewhere(line: &str) -> bool {
         || argument.starts_with("as in ")
 }
 
-/// Whether a comment looks like a statement that was commented out.
+/// Returns true if a comment looks like a statement that was commented out.
 fn is_commented_code(line: &str) -> bool {
     let Some(comment) = line.trim().strip_prefix("// ") else { return false };
     let starts = ["let ", "use ", "fn ", "pub ", "if ", "for ", "return ", "#["];

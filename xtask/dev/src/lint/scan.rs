@@ -17,7 +17,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// Whether the code could violate memory safety.
+    /// Returns true if the code could violate memory safety.
     pub(super) const fn uses_unsafe(&self) -> bool {
         self.blocks + self.impls + self.functions + self.other > 0
     }
@@ -55,7 +55,7 @@ pub(super) fn measure(text: &str) -> Code {
 
 /// Counts a use of `unsafe` by the tokens after it.
 fn count_unsafe(found: &mut Code, after: &[&[u8]]) {
-    // `extern` and the name of the calling convention, of which only the quotes are left.
+    // `extern` and the name of the calling convention: only its quotes are left.
     let passed = after.iter().take_while(|&&token| token == b"extern" || token.starts_with(b"\"")).count();
     match (after.get(passed), after.get(passed + 1)) {
         (Some(&b"{"), _) if passed == 0 => found.blocks += 1,

@@ -16,7 +16,7 @@ const EXCEPTED: [&str; 2] = ["xtask/dev/src/lint/words.rs", GLOSSARY];
 pub(super) struct Banned {
     /// Matches any case if it is in lower case. With `_` at its end it is the beginning of an identifier.
     word: String,
-    /// What to write instead.
+    /// The word to write instead.
     instead: String,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn check(file: &str, text: &str, banned: &[Banned]) -> Vec<Violation>
         .collect()
 }
 
-/// Whether a line contains a word that is not a part of a longer one; `_` separates words.
+/// Returns true if a line contains a word that is not a part of a longer one; `_` separates words.
 fn contains(line: &str, word: &str) -> bool {
     let is_letter = |text: Option<char>| text.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(start, _)| {

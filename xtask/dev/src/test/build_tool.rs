@@ -1,4 +1,10 @@
 //! The build tool as users call it: on crates outside the workspace and on examples.
+//!
+//! The tests start the program `xtask` and cargo as child processes, as a user's shell does, and check the
+//! exit code and the output. The crates are generated in the folder of the images: one that depends on
+//! `hermit-sys`, one without any dependency, and one whose manifest differs from that of `cargo new`. `cargo
+//! run` and `cargo test` boot programs by the runner that set-up configures, so these tests cover the runner,
+//! too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +31,7 @@ pub(super) const OPTIONS: &str = "HERMIT_RUN_ARGS";
 /// The program `xtask`, built if need be.
 static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
-/// Held while a crate is created, which tests of several rings share.
+/// Held while a crate is created. Tests of several rings share the crate.
 static CRATE: Mutex<()> = Mutex::new(());
 
 /// A program outside the workspace. Its tests are in [`cargo_test`].
@@ -42,8 +48,8 @@ fn main() {
 }
 "#;
 
-/// A program without any dependency, for the kernel that comes with the target. It opens a socket, for which
-/// there is the network stack.
+/// A program without any dependency, for the kernel that is installed with the target. It opens a socket, so
+/// that the network stack is linked, too.
 const INDEPENDENT: &str = r#"
 fn main() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("no socket");
@@ -56,8 +62,8 @@ fn adds() {
 }
 "#;
 
-/// A library in which cargo's doc tests of edition 2024, which all run in one machine, continue after one
-/// that panics.
+/// A library with doc tests of edition 2024. All of them run in one machine, and the second one must run
+/// after the first one has panicked.
 const DOC_TESTS: &str = r#"
 //! ```should_panic
 //! panic!("as expected");
@@ -180,7 +186,7 @@ fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
 /// Number of times that another test may install the kernel before `run` does.
 const INSTALL_ATTEMPTS: usize = 5;
 
-/// `run` finds out before the build that the kernel of crates without dependencies is missing, and installs
+/// `run` notices before the build that the kernel for crates without dependencies is missing, and installs
 /// it.
 fn installs_kernel(folder: &Path) -> Result<()> {
     let mut outcome = Ok(());

@@ -1,4 +1,5 @@
-//! Set-up, lints, and what the rings share, side by side: none of them keeps all CPUs busy.
+//! Set-up, lints, and builds that the rings share. They run side by side, because a single one does not keep
+//! all CPUs busy.
 
 use std::sync::OnceLock;
 
@@ -13,7 +14,8 @@ use crate::lint;
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
-/// What the rings share: each part is built once. A part that is missing is not needed, or its build failed.
+/// Build results that the rings share: each part is built once. A part is missing if no ring needs it, or if
+/// its build failed.
 #[derive(Debug)]
 pub(super) struct Builds {
     pub(super) host_tests: Option<HostTests>,

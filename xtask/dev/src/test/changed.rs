@@ -17,7 +17,7 @@ use crate::compatibility;
 use xtask::process;
 use xtask::workspace::{self, PROGRAMS};
 
-/// Files and folders at the root that no test depends on, but the lints of text.
+/// Files and folders at the root that no test depends on, except the lints of text.
 const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];
 
 /// Rings whose guests or tools contain a package.
@@ -41,12 +41,12 @@ struct WorkspacePackage {
     dependencies: Vec<String>,
 }
 
-/// What a change can affect.
+/// Lints, packages and rings that a change can affect.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Affected {
-    /// All lints run, not only those of text.
+    /// True if all lints run, not only those of text.
     pub(super) lints: bool,
-    /// Everything is tested.
+    /// True if everything is tested.
     pub(super) everything: bool,
     /// Packages whose host tests run.
     pub(super) packages: BTreeSet<String>,
@@ -145,7 +145,7 @@ fn affected(files: &BTreeSet<String>, packages: &[WorkspacePackage]) -> Affected
     selection
 }
 
-/// Whether no compiler reads a file.
+/// Returns true if no compiler reads a file.
 fn is_document(file: &str) -> bool {
     file.ends_with(".md") || DOCUMENTS.iter().any(|document| file.starts_with(document))
 }

@@ -1,4 +1,10 @@
 //! A child process that runs a guest: its input, its time limit, and its output.
+//!
+//! A guest that hangs must not hang the test, so each process has a time limit after which it is killed. Two
+//! threads read standard output and standard error all the time: a full pipe would stop the guest. Tests can
+//! therefore look at the output while the process runs ([`ChildProcess::has_printed`]), send more input, and
+//! wait for the end ([`ChildProcess::end`]). The result is an [`Outcome`], which also has the time at which
+//! each line arrived.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -15,8 +21,8 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
-/// A command that starts `command` by another program, which gets the whole command line as arguments after
-/// `words`.
+/// Returns a command that starts `command` by another program. `words` are that program and its first
+/// arguments; the command line of `command` follows.
 pub(super) fn started_by(command: &Command, words: &[&str]) -> Command {
     let mut starter = Command::new(words.first().copied().unwrap_or("env"));
     starter.args(words.iter().skip(1)).arg(command.get_program()).args(command.get_args());
@@ -31,7 +37,8 @@ const POLL: Duration = Duration::from_millis(1);
 pub(super) enum ChildInput {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// These bytes, and those of [`ChildProcess::send`], without an end.
+    /// These bytes, and later those of [`ChildProcess::send`]. There is no end of file until
+    /// [`ChildProcess::close_input`].
     Open(Vec<u8>),
     /// A file.
     File(File),
@@ -128,7 +135,7 @@ impl ChildProcess {
         let (sender, later) = mpsc::channel::<Vec<u8>>();
         if let Some(mut pipe) = child.stdin.take() {
             let pieces = iter::once(bytes).chain(later);
-            // Until the sender is dropped. Writing fails if the guest has ended.
+            // The loop ends when the sender is dropped. Writes fail after the guest has ended.
             thread::spawn(move || pieces.for_each(|bytes| pipe.write_all(&bytes).unwrap_or_default()));
         }
         Ok(Self { child, open: stays_open.then_some(sender), output, errors, start, limit })
@@ -142,7 +149,7 @@ impl ChildProcess {
     /// Waits until these bytes are on standard output.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
         loop {
-            // Before the search: threads that have ended have read everything.
+            // Read before the search: if both threads have ended by now, the search below sees all output.
             let has_ended = self.output.has_ended() && self.errors.has_ended();
             if self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
                 return Ok(());
@@ -189,7 +196,7 @@ impl ChildProcess {
         self.child.kill().context("cannot kill a process")
     }
 
-    /// Whether the process has ended.
+    /// Returns true if the process has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("cannot wait for a process")?.is_some())
     }
@@ -269,7 +276,7 @@ impl Reader {
         locked(&self.pieces)
     }
 
-    /// Whether the pipe has ended, and everything was read.
+    /// Returns true if the pipe was read to its end.
     fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(thread::JoinHandle::is_finished)
     }

@@ -2,8 +2,8 @@
 //! output.
 //!
 //! The crates are in the programs of a workspace of its own, `kernel/tests/crates`, twenty in each, and
-//! listed in its `crates.toml` with what is patched. Each use of a crate has a machine to itself. With
-//! `long`, crates that are listed as not working are tried, and clients use servers on the host.
+//! listed in its `crates.toml`, with the crates that are patched. Each use of a crate has a machine to
+//! itself. With `long`, crates that are listed as not working are tried, and clients use servers on the host.
 
 mod servers;
 mod unsupported;
@@ -104,7 +104,7 @@ fn name_of(krate: &Unsupported) -> String {
     format!("{}, which does not work", krate.name)
 }
 
-/// Whether the name of a test of the group contains the text.
+/// Returns true if the name of a test of the group contains the text.
 fn has_test(group: &Group, only: Option<&str>) -> bool {
     let mut names = group.crates.keys().map(String::as_str).chain([LIST]);
     only.is_none_or(|text| names.any(|name| test_name(group, name).contains(text)))
@@ -130,8 +130,8 @@ fn host_programs(folder: &Path, packages: &[&str]) -> Result<BTreeMap<String, Pa
     Ok(artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
 }
 
-/// Removes what was built with another std, and programs that were linked to another kernel: cargo does not
-/// notice it.
+/// Removes the files that were built with another std, and the programs that were linked to another kernel.
+/// Cargo does not notice that they are out of date.
 fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Result<()> {
     let record = target.join("installed");
     let text = format!("{installation}\n{kernel}\n");

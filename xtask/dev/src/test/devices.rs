@@ -1,4 +1,8 @@
 //! Virtio devices of QEMU: disks, entropy and console, on PCI and on MMIO.
+//!
+//! QEMU has more variants of a device than uhyve: legacy and modern PCI, MSI-X and INTx, PCI Express, and
+//! virtio-mmio. The tests run the same programs with each variant. Some tests read QEMU's trace log
+//! (`-d trace:EVENT`), for example to see which CPU an interrupt was sent to.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -17,13 +21,13 @@ use super::platform::LIMIT;
 use super::schedule::Tests;
 use xtask::qemu::{Board, Guest, input_fifo, status};
 
-/// Status bit by which a driver gives a device up (virtio 1.2, section 2.1).
+/// Status bit that a driver sets when it gives up on a device (virtio 1.2, section 2.1).
 const FAILED: u32 = 0x80;
 
 /// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
 
-/// Size in bytes of a disk of which 100 threads have regions.
+/// Size in bytes of a disk that is divided among 100 threads.
 const REGIONS_SIZE: usize = 9_766 * 512;
 
 /// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first
@@ -163,7 +167,7 @@ fn device_status(line: &str) -> Option<u32> {
     line.split_once("virtio_set_status")?.1.split_once(" val ")?.1.trim().parse().ok()
 }
 
-/// A guest of which QEMU logs an event.
+/// Returns the guest with an option of QEMU that logs an event of it.
 fn with_trace(guest: Guest, event: &str, log: &Path) -> Result<Guest> {
     let log = log.to_str().context("the log's name")?;
     Ok(guest.with_options(&["-d", &format!("trace:{event}"), "-D", log]))
@@ -203,7 +207,7 @@ fn in_threads(qemu: &Qemu<'_>) -> Result<()> {
     expect(&guest, b"", 0, &["262144 bytes are as 8 threads wrote them"]).map(drop)
 }
 
-/// 100 threads have requests in flight, for which the kernel has 64 buffers.
+/// 100 threads have requests in flight, but the kernel has only 64 buffers.
 fn in_regions(qemu: &Qemu<'_>, cpus: u32) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("disk");

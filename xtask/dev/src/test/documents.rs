@@ -9,8 +9,8 @@ use super::build_tool::{expect, xtask_program};
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
-/// Beginning of the commands that are run: they end by themselves and print the same on each machine, but for
-/// numbers.
+/// Beginning of the commands that are run. These end by themselves, and print the same on each machine except
+/// for numbers.
 const START: &str = "cargo xtask run hello_world";
 
 /// Adds the tests.

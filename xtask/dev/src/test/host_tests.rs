@@ -1,4 +1,9 @@
 //! Tests that run on the development machine.
+//!
+//! They are the ordinary tests of the workspace's packages. Cargo only compiles them: with `--no-run` it
+//! reports the test executables, and each executable then is one test of the ring `host`. So they run side by
+//! side, and have the names and the output of all other tests of `cargo xtask test`. If the lints run, too,
+//! clippy compiles the tests, which saves a second build.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,12 +19,12 @@ use xtask::cargo::Artifact;
 use xtask::target::UHYVE_TARGET;
 use xtask::{cargo, process, setup, workspace};
 
-/// Seed of property tests: the same in every run, so that a change does not fail on what an earlier one has
-/// broken. With `--long` they start from a random seed.
+/// Seed of property tests: the same in every run, so that a new failure is due to the latest change. With
+/// `--long` they start from a random seed.
 pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// Number of cases of each property that states none: the seed is always the same, so that more find nothing
-/// that an earlier run has not. With `--long` there are proptest's 256.
+/// Number of cases of each property that does not set it. As the seed is always the same, more cases would
+/// mostly repeat those of earlier runs. With `--long` there are 256, proptest's default.
 const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 
 /// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
@@ -83,11 +88,11 @@ impl Compiler {
 }
 
 impl HostTests {
-    /// Compiles the tests of some packages, or of all. With clippy also everything else of the packages, so
-    /// that it is checked.
+    /// Compiles the tests of some packages, or of all. With clippy, all other targets of the packages are
+    /// compiled as well, so that clippy checks them.
     ///
-    /// uhyve's tests are compiled for the target that ships, after `set_up` has installed that, and run the
-    /// uhyve that is installed. Where rustup does not provide the target, both have the host's C library.
+    /// uhyve's tests are compiled for the target of its releases, which `set_up` installs first. They run the
+    /// installed uhyve. If rustup does not provide the target, uhyve and its tests use the host's C library.
     pub(super) fn build(
         packages: Option<&BTreeSet<String>>,
         compiler: Compiler,
@@ -157,7 +162,7 @@ impl HostTests {
     }
 }
 
-/// Replaces uhyve's tests by those for the target that ships, if the toolchain has it.
+/// Replaces uhyve's tests by tests for the target of its releases, if the toolchain has that target.
 fn compile_for_uhyve_target(artifacts: &mut Vec<Artifact>) -> Result<()> {
     if !setup::has_uhyve_target() {
         report::note(format!(
@@ -174,8 +179,8 @@ fn compile_for_uhyve_target(artifacts: &mut Vec<Artifact>) -> Result<()> {
     Ok(())
 }
 
-/// Those of some packages that are built for the development machine: the default members, and what else has
-/// tests there.
+/// Returns the packages among the given ones that are built for the development machine: default members, and
+/// [`LONG_PACKAGES`], which have tests there, too.
 fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
@@ -188,7 +193,7 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     Ok(names.map(|(name, _)| name.to_owned()).collect())
 }
 
-/// Runs a command to its end. What it prints is part of the error if it fails, and otherwise not shown.
+/// Runs a command to its end. The command's output is part of the error if it fails, and otherwise not shown.
 pub(super) fn succeed(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start `{}`", process::display(command)))?;
     if output.status.success() {

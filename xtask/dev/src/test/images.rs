@@ -169,7 +169,7 @@ impl<T> Built<T> {
         Ok(())
     }
 
-    /// What was built, if that succeeded.
+    /// Returns the result of the build, if it succeeded.
     pub(super) fn get(self) -> Option<T> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,8 @@ use iced_x86::Mnemonic::{Lfence, Mfence, Sfence};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// CPUID features of the units' instructions, some of which name no register of theirs.
+/// CPUID features of the units' instructions. Some instructions of the units have no operand that is one of
+/// the units' registers.
 const FEATURES: [CpuidFeature; 9] = [FPU, FPU287, FPU387, FXSR, MMX, SSE, SSE2, SSE3, XSAVE];
 
 /// Instructions of SSE that do not use vector registers.
@@ -52,8 +53,8 @@ fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result
     Ok(occurrences)
 }
 
-/// Whether an instruction is one of these units. Invalid instructions count, because code must not contain
-/// them either.
+/// Returns true if an instruction is one of these units. Invalid instructions count, because code must not
+/// contain them either.
 fn is_floating(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features().iter().any(|feature| FEATURES.contains(feature));
     let mut registers = (0..instruction.op_count()).map(|operand| instruction.op_register(operand));

@@ -32,7 +32,7 @@ const RECORD_PATH: &str = "xtask/dev/src/test/limits.txt";
 /// Command that writes the record.
 const RECORD_COMMAND: &str = "cargo xtask figures --record-limits";
 
-/// How much a figure may grow, as a factor.
+/// Maximum growth of a figure, as a factor.
 const MAX_GROWTH: f64 = 1.02;
 
 /// Memory of the guest that measures operations.
@@ -65,7 +65,7 @@ pub(crate) struct Images {
 /// Measures some figures.
 type Measurement = fn(&Images) -> Result<Figures>;
 
-/// What is measured, by name.
+/// Measurements by name.
 const MEASUREMENTS: [(&str, Measurement); 5] = [
     ("size of hello_world", Images::size),
     ("least memory of hello_world", Images::memory),

@@ -10,7 +10,7 @@ use super::report::Report;
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
-/// What provides the interpreter. `rust-src` is what Miri compiles its own std from.
+/// Command that installs the interpreter. From `rust-src`, Miri compiles a std of its own.
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
 /// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
@@ -33,15 +33,15 @@ const PACKAGES: [&str; 16] = [
     "hermit-virtio",
 ];
 
-/// A package that Miri rejects: `crossbeam_utils::atomic::AtomicCell`, in which its links between threads
-/// are, keeps references as integers, and a reference made from an integer has no provenance.
+/// A package that Miri rejects. It keeps links between threads in `crossbeam_utils::atomic::AtomicCell`,
+/// which stores references as integers. A reference that is made from an integer has no provenance.
 #[cfg(test)]
 const WITHOUT_PROVENANCE: &str = "hermit-sched";
 
 /// Miri's options: property tests read the variables and write the folder of regressions.
 const FLAGS: &str = "-Zmiri-disable-isolation";
 
-/// Number of cases of a property test, of which each takes up to seconds.
+/// Number of cases of a property test. Under Miri a case takes up to some seconds.
 const CASES: &str = "1";
 
 /// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring
@@ -65,8 +65,8 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the nightly toolchain has Miri and the sources of std, which `cargo miri setup` would otherwise
-/// install unasked.
+/// Returns true if the nightly toolchain has Miri and the sources of std. Without the sources,
+/// `cargo miri setup` would install them unasked.
 fn is_installed() -> bool {
     // What rustup prints if something is missing names another command.
     let output = |mut command: Command| command.output().ok().filter(|output| output.status.success());

@@ -1,4 +1,9 @@
 //! Folders of the host in guests: `cargo xtask run --mount`.
+//!
+//! A mount is a virtio-fs device. uhyve serves it itself; under QEMU the server is virtiofsd, which needs
+//! root. Most tests run `kernel/tests/file_calls` with an option that selects a scenario, and then compare
+//! the folder on the host with the expected state. They cover the semantics of files, but also a host that
+//! changes, removes or fills the folder, and data that has to be written back when the guest ends.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +22,7 @@ use super::child::{ChildInput, ChildProcess, started_by};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
 
-/// Interval at which it is checked what the host sees.
+/// Interval at which a test reads the file on the host.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Adds the tests with a platform. Under QEMU all lines of `file_calls` take much time.
@@ -44,7 +49,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         move || mapped(platform),
     );
     tests.add(format!("{platform}: a folder of the host without memory"), move || {
-        // What is said once, while the first use fails and is tried again.
+        // The first use fails and is tried again. The warning must be printed only once.
         let output = exhausted(platform, "exhausted-folder")?;
         let text =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
@@ -68,8 +73,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     }
 }
 
-/// The host changes what the guest has looked at. With the policy `auto` it is seen after a second, which
-/// host tests check with a clock of their own.
+/// The host changes files that the guest has looked up. The cache policy decides whether the guest sees the
+/// change. With the policy `auto` it does after a second; host tests check that with a simulated clock.
 fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")]
     {
@@ -87,8 +92,8 @@ fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The guest writes lines to a file that it does not close: the host has them soon, or when the program has
-/// ended.
+/// The guest writes lines to a file and does not close it. The host sees them soon, and all of them after the
+/// program has ended.
 fn collected(platform: &TestPlatform<'_>) -> Result<()> {
     let lines: String = (0..1000).map(|line| format!("line {line}\n")).collect();
     for (mode, code) in [("--exit", 0), ("--abort", 134), ("--wait", 0)] {
@@ -112,7 +117,7 @@ fn collected(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The guest ends with a shared map of memmap2 that it has changed, and neither flushed nor dropped.
+/// The guest changes a shared mapping of memmap2 and ends, without a flush or drop of the mapping.
 fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("file");
@@ -167,7 +172,7 @@ fn is_not_served(platform: &TestPlatform<'_>) -> Result<()> {
     running.end()?.check(137, &["virtiofsd, which serves a mount, has ended"])
 }
 
-/// Starts a guest that uses a folder until that is gone.
+/// Starts a guest that uses a folder until the folder is gone.
 fn start_until_gone(platform: &TestPlatform<'_>, folder: &Path) -> Result<ChildProcess> {
     let mount = format!("{}:/srv", folder.display());
     let command = run(platform, "file_calls", &["--mount", &mount], &["--gone", "/srv"])?;
@@ -185,8 +190,9 @@ fn child_named(process: u32, name: &str) -> Result<Pid> {
     Pid::from_raw(found.cast_signed()).context("a process has a number")
 }
 
-/// `xtask run` of an example with a mount, which is `HOST:GUEST[:ro]`. Its time limit is below [`LIMIT`]: it
-/// is `xtask run` that ends a guest that hangs, and has printed its output.
+/// Returns the command `xtask run` of an example, with options such as a mount (`HOST:GUEST[:ro]`). Its time
+/// limit is below [`LIMIT`], so that `xtask run` itself ends a guest that hangs, after it has printed the
+/// guest's output.
 fn run(platform: &TestPlatform<'_>, example: &str, options: &[&str], arguments: &[&str]) -> Result<Command> {
     let (image, name) = (platform.images.image(example).display().to_string(), platform.to_string());
     let machine = ["run", &image, "--platform", &name, "--timeout", "150", "--cpus", "2"];
@@ -241,7 +247,7 @@ fn tree(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// What a guest has stored is there in the next one, though the first one was ended while it went on.
+/// Data that a guest has stored is there in the next guest, although the first one was killed while it ran.
 fn notes(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let mount = format!("{}:/data", folder.path().display());

@@ -24,7 +24,7 @@ const MAX_OBJECTS: usize = 24;
 /// Options of a build with another kernel.
 const OTHER_FEATURE: [&str; 2] = ["--features", "hermit-sys/round-robin"];
 
-/// What `hermit-sys` prints before it builds the kernel.
+/// Line of cargo that shows that `hermit-sys` builds the kernel.
 const BUILDS_KERNEL: &str = "Compiling hermit-kernel";
 
 /// Adds the tests.
@@ -71,8 +71,8 @@ impl Crates {
         messages(&self.start(name, options)?.wait_with_output()?)
     }
 
-    /// As [`Self::build`], when the target folder has lost what was built for `hermit-sys`, but not the
-    /// kernel's own files: building the kernel then takes no compiler.
+    /// Builds as [`Self::build`], after the files of `hermit-sys` were removed from the target folder. The
+    /// kernel's own files stay, so building the kernel runs no compiler.
     fn build_again(&self, name: &str, options: &[&str]) -> Result<String> {
         let mut cargo = process::cargo();
         cargo.current_dir(self.path(name)).env_remove("CARGO_TARGET_DIR");

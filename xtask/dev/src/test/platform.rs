@@ -1,4 +1,11 @@
 //! Programs as guests, on any platform of `cargo xtask run`.
+//!
+//! Most tests run on QEMU and on both engines of uhyve, and must not depend on which one it is. A
+//! [`TestPlatform`] is one of them with its images. It makes a [`TestGuest`], a description that a test
+//! completes step by step: CPUs, memory, input, network, disk. Starting it gives a [`Started`] guest, which
+//! the test observes until an [`Outcome`]. The two functions `in_uhyve` and `in_qemu` translate the
+//! description into command lines. For QEMU they also start `uhyve net`, the process that connects the guest
+//! by sockets of the host.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -26,8 +33,8 @@ use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::user_network::UserNetwork;
 
-/// Time limit of a guest. It only bounds how long a test hangs, and is far above what a guest takes on a busy
-/// machine.
+/// Time limit of a guest. It only bounds how long a test hangs: even on a busy machine a guest takes far
+/// less.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// Prompt of QEMU's monitor.
@@ -36,7 +43,7 @@ const PROMPT: &[u8] = b"(qemu) ";
 /// Number of prompts until the monitor has executed two commands.
 const PAUSE_PROMPTS: usize = 3;
 
-/// File in QEMU's folder with what the guest's network has printed.
+/// File in QEMU's folder with the output of the process that connects the guest.
 const NETWORK_LOG: &str = "network";
 
 /// The virtual machine monitor that runs guests.
@@ -61,7 +68,7 @@ pub(super) struct TestPlatform<'a> {
 }
 
 impl TestPlatform<'_> {
-    /// An example as a guest, with a name as of [`Images::image`].
+    /// Returns a guest that runs an example. [`Images::image`] finds the image by the name.
     pub(super) fn guest(&self, name: &str, arguments: &[&str]) -> TestGuest<'_> {
         self.guest_of(&self.images.image(name), arguments)
     }
@@ -89,18 +96,18 @@ impl TestPlatform<'_> {
         }
     }
 
-    /// Whether uhyve runs guests.
+    /// Returns true if uhyve runs guests.
     pub(super) fn is_uhyve(&self) -> bool {
         matches!(self.vmm, TestVmm::Uhyve(..))
     }
 
-    /// Whether guests run at the processor's speed.
+    /// Returns true if guests run at the processor's speed.
     pub(super) fn is_native(&self) -> bool {
         matches!(&self.vmm, TestVmm::Uhyve(uhyve, engine) if uhyve.works(*engine))
     }
 
-    /// Whether the host emulates the processor instruction by instruction, so that there is time for few
-    /// tests only.
+    /// Returns true if the host emulates the processor instruction by instruction, so that there is time for
+    /// few tests only.
     pub(super) fn is_slow(&self) -> bool {
         matches!(self.vmm, TestVmm::Uhyve(..)) && !self.is_native()
     }
@@ -169,7 +176,7 @@ impl Started {
         self.running.has_printed(bytes)
     }
 
-    /// Has QEMU pause the guest for a time of the host.
+    /// Pauses a guest in QEMU for the given time.
     pub(super) fn pause(&self, duration: Duration) -> Result<()> {
         let folder = self.folder.as_ref().context("only QEMU pauses guests")?;
         let mut monitor =
@@ -187,7 +194,7 @@ impl Started {
         Ok(())
     }
 
-    /// Whether the guest has ended.
+    /// Returns true if the guest has ended.
     pub(super) fn has_ended(&mut self) -> Result<bool> {
         self.running.has_ended()
     }
@@ -379,7 +386,8 @@ impl TestGuest<'_> {
         Ok(Started { running, network: None, folder: None })
     }
 
-    /// Starts what connects the guest in QEMU. Its messages are in the folder.
+    /// Starts the process that connects a guest in QEMU by sockets of the host, if the guest has such a
+    /// network. The messages of the process go to a file in the folder.
     fn network_for_qemu(&self, uhyve: &Path, folder: &TempDir) -> Result<Option<UserNetwork>> {
         let GuestNetwork::Sockets(ports) = &self.net else { return Ok(None) };
         let messages = File::create(folder.path().join(NETWORK_LOG)).context("cannot make a file")?;
@@ -420,6 +428,8 @@ impl TestGuest<'_> {
             environment: self.environment.iter().map(Into::into).collect(),
             ..qemu::Guest::new(loader.to_owned(), Some(self.image.clone()), program::name_of(&self.image))
         };
+        // QEMU closes the console when its standard input is closed, so the input stays open. The end of file
+        // is a byte that `quoted` appends.
         let input = ChildInput::Open(qemu::quoted(&self.input));
         let command = guest.command(folder.path())?;
         let command = self.starter().map(|words| started_by(&command, &words)).unwrap_or(command);
@@ -428,7 +438,7 @@ impl TestGuest<'_> {
     }
 }
 
-/// What the network of a guest in QEMU has printed.
+/// Returns the output of the network process of a guest in QEMU.
 fn network_messages(folder: &TempDir) -> Vec<u8> {
     // A guest without a network has no file.
     fs::read(folder.path().join(NETWORK_LOG)).unwrap_or_default()

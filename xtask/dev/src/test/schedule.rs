@@ -1,4 +1,9 @@
 //! Runs independent tests side by side.
+//!
+//! A ring first collects its tests as closures in [`Tests`], and then runs them all. Worker threads take
+//! tests from a common queue. The results are reported in the order in which the tests were added, not in the
+//! order in which they end, so two runs print them in the same order. A test that fails notes the load of the
+//! host: on a busy machine, a time limit may be the reason.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,7 +22,7 @@ use anyhow::{Result, anyhow};
 
 use super::report::{note, take_notes};
 
-/// What a test does.
+/// Function that runs a test.
 type TestBody<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
 
 /// A test that has not run yet.
@@ -45,7 +50,7 @@ impl fmt::Debug for Tests<'_> {
 pub(super) struct Finished {
     pub(super) name: String,
     pub(super) time: Duration,
-    /// What the test noted with [`note`](super::report::note).
+    /// Notes that the test made with [`note`](super::report::note).
     pub(super) notes: Vec<String>,
     pub(super) result: Result<()>,
 }
@@ -74,15 +79,15 @@ impl<'a> Tests<'a> {
         }
     }
 
-    /// Keeps the tests whose names contain `text`. Returns whether there are any.
+    /// Keeps the tests whose names contain `text`. Returns true if there are any.
     pub(super) fn keep_named(&mut self, text: &str) -> bool {
         self.list.retain(|test| test.name.contains(text));
         self.skipped.retain(|(name, _)| name.contains(text));
         !self.list.is_empty() || !self.skipped.is_empty()
     }
 
-    /// Runs all tests, three at a time for each CPU: a third of their time they wait for a timer or a peer.
-    /// Their results are passed to `record` in the order in which the tests were added.
+    /// Runs all tests, three at a time for each CPU, because tests often wait for a timer or a peer. Passes
+    /// the results to `record` in the order in which the tests were added.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         let jobs = 3 * cpus;
@@ -98,7 +103,7 @@ impl<'a> Tests<'a> {
     }
 }
 
-/// Runs tests of the queue, whose first one begins at `start`, until it is empty.
+/// Runs tests of the queue until it is empty. `start` is the time at which the first test began.
 fn work(queue: &Mutex<Enumerate<IntoIter<Test<'_>>>>, start: Instant, results: Sender<(usize, Finished)>) {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some((index, test)) = next() {
@@ -120,7 +125,7 @@ fn in_order<T>(results: impl IntoIterator<Item = (usize, T)>, mut pass_on: impl 
 }
 
 impl Test<'_> {
-    /// Runs the test in a step that has begun at `step`.
+    /// Runs the test. `step` is the start of the step to which it belongs.
     fn run(self, step: Instant) -> Finished {
         let start = Instant::now();
         // A test that panics leaves nothing behind that another test uses.

@@ -1,5 +1,5 @@
-//! Symbols of std, of the kernel and of images: std's undefined ones, those that `hermit-abi` declares, the
-//! kernel's exports, and those of the network stack.
+//! Symbols of std, of the kernel and of images. The tests compare std's undefined symbols, the declarations
+//! of `hermit-abi` and the kernel's exports, and check which images contain the network stack.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ fn exports() -> Result<()> {
 fn names(path: &Path) -> Result<Vec<String>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let image = object::File::parse(bytes.as_slice())?;
-    // Without the names of source files, which the linker also keeps for objects of which it takes nothing.
+    // Excludes the names of source files: the linker keeps them even for object files that it does not use.
     let symbols = image.symbols().filter(|symbol| symbol.is_definition());
     let names = symbols.filter_map(|symbol| symbol.name().ok());
     let symbols: Vec<_> = names.map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();

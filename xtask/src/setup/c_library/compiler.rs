@@ -134,7 +134,7 @@ impl Compilers {
         Ok(())
     }
 
-    /// Whether C++ can be compiled.
+    /// Returns true if C++ can be compiled.
     pub(super) fn has_cxx(&self) -> bool {
         self.cxx.is_some()
     }

@@ -1,4 +1,4 @@
-//! musl's sources: which of them are compiled, what is changed in them, and the headers that its makefile
+//! musl's sources: the files that are compiled, the patches, and the headers that its makefile
 //! would generate.
 
 use std::fs;

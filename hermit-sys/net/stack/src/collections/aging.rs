@@ -1,7 +1,7 @@
 //! A table whose entries expire in the order of their insertion.
 //!
-//! All entries of a table live equally long, so they are in a list by age. An entry that is removed before
-//! leaves nothing behind.
+//! All entries of a table have the same lifetime, so a linked list has them in order of age. An entry that is
+//! removed early leaves nothing in the list.
 
 use core::hash::Hash;
 
@@ -21,22 +21,22 @@ struct Entry<K, V> {
     newer: Option<u32>,
 }
 
-/// Entries by key and by age. The owner bounds their number: by memory that it counts, see
-/// [`remove_oldest`](Self::remove_oldest).
+/// Entries by key and by age. The owner bounds their number with [`remove_oldest`](Self::remove_oldest), by
+/// the memory that it counts.
 #[derive(Debug)]
 pub(crate) struct Aging<K, V> {
-    /// Time in nanoseconds that an entry lives.
+    /// Lifetime of an entry in nanoseconds.
     lifetime: u64,
     slots: Map<K, u32>,
     entries: Slab<Entry<K, V>>,
     oldest: Option<u32>,
     newest: Option<u32>,
-    /// Time in nanoseconds at which the oldest entry expires: it is read in each poll.
+    /// Time in nanoseconds at which the oldest entry expires. It is stored here, since each poll reads it.
     deadline: Option<u64>,
 }
 
 impl<K: Copy + Hash + Eq, V> Aging<K, V> {
-    /// An empty table, whose hash function depends on the seed.
+    /// Creates an empty table, whose hash function depends on the seed.
     pub(crate) const fn new(seed: u64, lifetime: u64) -> Self {
         Self {
             lifetime,
@@ -53,12 +53,12 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
         self.slots.len()
     }
 
-    /// Whether there is an entry of a key.
+    /// True if there is an entry with a key.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.slots.contains_key(key)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let slot = *self.slots.get(key)?;
         self.entries.get_mut(slot).map(|entry| &mut entry.value)
@@ -70,7 +70,7 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
         self.deadline
     }
 
-    /// Adds an entry, which replaces that of the same key.
+    /// Adds an entry, which replaces an entry with the same key.
     ///
     /// # Errors
     ///

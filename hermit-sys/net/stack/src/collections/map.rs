@@ -1,8 +1,10 @@
 //! A hash table that grows and shrinks in steps of a few hundred entries: linear hashing (Litwin, 1980).
 //!
-//! The entries are distributed among segments, each a small hash table. Above a number of entries per segment
-//! on average, the next segment in turn is split into two; below another one, the last two halves are merged.
-//! So an insertion or removal moves the entries of one segment at most, and the memory is in small blocks.
+//! A usual hash table moves all of its entries when it grows, which takes long if there are many. Here the
+//! entries are distributed to segments. Each segment is a small hash table of its own. If the mean number of
+//! entries in a segment is too large, the next segment in turn is split into two. If it is too small, the
+//! last split is undone. An insertion or removal therefore moves the entries of one segment at most, and all
+//! memory is in small blocks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,16 +14,17 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use hermit_interface::Errno;
 
-/// Number of entries per segment, on average, above which a segment is split, and below which two are merged.
-/// A segment's own table doubles at 224 entries.
+/// Mean number of entries per segment above which a segment is split, and below which two are merged. A
+/// segment's own table doubles at 224 entries.
 const MAX_LOAD: usize = 192;
 const MIN_LOAD: usize = 48;
 
-/// Lowest of the bits of a hash that choose the segment. The bits below choose the place in its table.
+/// Number of the lowest hash bit that selects the segment. The bits below select the place in the segment's
+/// table.
 const SEGMENT_SHIFT: u32 = 20;
 
-/// Index of the segment of a hash, of `count` segments: by as many bits as `count` takes, or one less for
-/// segments that are not split yet.
+/// Returns the index of a hash's segment among `count` segments. It consists of as many bits as `count` has,
+/// or of one bit less if the segment with the larger index does not exist yet.
 #[inline]
 fn segment_of(hash: u64, count: usize) -> usize {
     let bits = usize::try_from(hash >> SEGMENT_SHIFT).unwrap_or(0);
@@ -30,7 +33,7 @@ fn segment_of(hash: u64, count: usize) -> usize {
     if index < count { index } else { bits & (mask >> 1) }
 }
 
-/// Index of the segment that is split into itself and the segment `new`.
+/// Returns the index of the segment that is split into itself and the segment `new`.
 const fn split_into(new: usize) -> Option<usize> {
     match new.checked_ilog2() {
         Some(log) => Some(new - (1 << log)),
@@ -52,7 +55,7 @@ impl<K: fmt::Debug, V: fmt::Debug> fmt::Debug for Map<K, V> {
 }
 
 impl<K: Hash + Eq, V> Map<K, V> {
-    /// An empty map, whose hash function depends on the seed: peers choose keys.
+    /// Creates an empty map. Its hash function depends on the seed, since peers choose the keys.
     pub(crate) const fn new(seed: u64) -> Self {
         Self { hasher: FixedState::with_seed(seed), segments: Vec::new(), len: 0 }
     }
@@ -62,7 +65,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.len
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[inline]
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let hash = self.hasher.hash_one(key);
@@ -70,7 +73,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         segment.find(hash, |(other, _)| other == key).map(|(_, value)| value)
     }
 
-    /// Whether the map has a key.
+    /// True if the map has a key.
     pub(crate) fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
@@ -81,13 +84,13 @@ impl<K: Hash + Eq, V> Map<K, V> {
         self.segments.iter().flatten().map(|(_, value)| value)
     }
 
-    /// Reserves memory for a key, so that an [`insert`](Self::insert) of it that follows cannot fail.
+    /// Reserves memory for a key, so that the following [`insert`](Self::insert) cannot fail.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn try_reserve(&mut self, key: &K) -> Result<(), Errno> {
-        // Without memory for another segment the present ones hold more entries.
+        // Without memory for another segment, the present ones hold more entries.
         if self.len >= self.segments.len() * MAX_LOAD && self.split().is_none() && self.segments.is_empty() {
             return Err(Errno::ENOMEM);
         }
@@ -124,7 +127,7 @@ impl<K: Hash + Eq, V> Map<K, V> {
         Some(value)
     }
 
-    /// Adds a segment, with half of another one's entries; `None` without memory.
+    /// Adds a segment with about half of the entries of another one; `None` without memory.
     fn split(&mut self) -> Option<()> {
         self.segments.try_reserve(1).ok()?;
         let (hasher, new) = (&self.hasher, self.segments.len());
@@ -141,7 +144,8 @@ impl<K: Hash + Eq, V> Map<K, V> {
         Some(())
     }
 
-    /// Moves the entries of the last segment to that which it was split from; does nothing without memory.
+    /// Moves the entries of the last segment to the segment from which it was split. Does nothing without
+    /// memory.
     fn merge(&mut self) {
         let hasher = &self.hasher;
         let hash = |(key, _): &(K, V)| hasher.hash_one(key);

@@ -1,18 +1,20 @@
-//! A table with reused slots, and keys with a generation.
+//! A table of values in numbered slots, which are reused, and keys with a generation.
 //!
-//! Each value is allocated on its own: the table moves a few bytes for each slot when it grows, and a removed
-//! value's memory is free.
+//! A slot is the index of a value. When the value is removed, the slot is reused for another one. A [`Key`]
+//! is a slot with the number of its earlier uses, so that the key of a removed value is never valid again.
+//! Each value has an allocation of its own. When the table grows, only a few bytes move for each slot, and
+//! the memory of a removed value is freed.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hermit_interface::Errno;
 
-/// Low bits of a slot: its index in the table. The bits above are equal in all slots of a table, so that
-/// tables of several shards have different ones.
+/// Number of low bits of a slot that are its index in the table. The bits above are the number of the table,
+/// so that the slots of different tables differ.
 const INDEX_BITS: u32 = 24;
 
-/// Maximum number of tables whose slots differ.
+/// Maximum number of tables with different slots.
 pub(crate) const MAX_TABLES: u32 = 1 << (31 - INDEX_BITS);
 
 /// Number of the table that a slot belongs to.
@@ -25,7 +27,7 @@ pub(crate) fn index_of(slot: u32) -> usize {
     usize::try_from(slot & ((1 << INDEX_BITS) - 1)).unwrap_or(usize::MAX)
 }
 
-/// A slot, and the number of times it was used before.
+/// A slot, and the number of its earlier uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) slot: u32,
@@ -48,12 +50,12 @@ impl Key {
 
 #[derive(Debug)]
 struct Row<T> {
-    /// Number of times the slot was used before.
+    /// Number of earlier uses of the slot.
     generation: u32,
     value: Option<Boxed<T>>,
 }
 
-/// A value on the heap. An array of one, since a box of it can be allocated without panicking.
+/// A value on the heap. It is an array of one value, since its box can be allocated without panicking.
 type Boxed<T> = Box<[T; 1]>;
 
 /// Moves a value to the heap.
@@ -87,14 +89,14 @@ impl<T> Row<T> {
 /// Values in numbered slots.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    /// The slot with index 0.
+    /// Slot with index 0.
     base: u32,
     rows: Vec<Row<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    /// The empty table with this number, below [`MAX_TABLES`].
+    /// Creates an empty table with this number, below [`MAX_TABLES`].
     pub(crate) const fn numbered(table: u32) -> Self {
         Self { base: table << INDEX_BITS, rows: Vec::new(), free: Vec::new() }
     }
@@ -137,13 +139,13 @@ impl<T> Slab<T> {
         self.row_mut(slot)?.get_mut()
     }
 
-    /// The values in two different slots.
+    /// Returns the values in two different slots.
     pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut T, &mut T)> {
         let [one, other] = self.rows.get_disjoint_mut([one, other].map(index_of)).ok()?;
         Some((one.get_mut()?, other.get_mut()?))
     }
 
-    /// Removes a value; its slot gets a new identifier when it is reused.
+    /// Removes a value. Its slot has a new generation from now on.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
         let [value] = *row.value.take()?;
@@ -157,7 +159,7 @@ impl<T> Slab<T> {
         Key { slot, generation: self.row(slot).map_or(0, |row| row.generation) }
     }
 
-    /// Slot of a key, unless its value has been removed.
+    /// Returns the slot of a key, unless its value has been removed.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl<T> Slab<T> {
         row.map(|_| key.slot).ok_or(Errno::EBADF)
     }
 
-    /// The slot with an index; `None` if a table cannot be as large.
+    /// Returns the slot with an index; `None` if a table cannot be so large.
     pub(crate) fn slot_at(&self, index: usize) -> Option<u32> {
         let index = u32::try_from(index).ok().filter(|&index| index < 1 << INDEX_BITS)?;
         Some(self.base | index)

@@ -5,8 +5,8 @@ use core::ops::Deref;
 use heapless::Vec;
 use hermit_interface::net::MAX_SEARCH_LEN;
 
-/// A search list in the format of DNS messages, perhaps compressed within the list (RFC 3397). A domain
-/// without room is left out; an encoded part is cut.
+/// A search list in the format of DNS messages, which may be compressed within the list (RFC 3397). A domain
+/// without room is left out. An encoded part without room is truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Search(Vec<u8, MAX_SEARCH_LEN>);
 
@@ -40,7 +40,7 @@ impl Search {
         self.push_encoded(&[0]);
     }
 
-    /// Adds the domain of a lease (RFC 2132, section 3.17), which some servers end with a zero.
+    /// Adds the domain of a lease (RFC 2132, section 3.17). Some servers terminate it with a zero.
     pub(crate) fn push_text(&mut self, domain: &[u8]) {
         let domain = domain.split(|&byte| byte == 0).next().unwrap_or_default();
         if let Ok(domain) = core::str::from_utf8(domain) {

@@ -1,7 +1,10 @@
-//! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings and
-//! IGMP or MLD queries.
+//! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings,
+//! and IGMP or MLD queries.
 //!
-//! smoltcp keeps a neighbor table of its own. TCP and UDP do not pass through it.
+//! [`HostConfig`] has an interface of smoltcp and its DHCP socket. Frames of these protocols are passed to it
+//! one by one, and its answers are sent. It is polled for its timers, such as the renewal of a lease. The
+//! results are the addresses and gateways of this host, which `routes` copies after each change. smoltcp has
+//! a neighbor table of its own for these frames. TCP and UDP do not pass through smoltcp.
 
 mod advertisement;
 mod gateway;
@@ -38,18 +41,18 @@ use crate::wire::smoltcp_device::{Egress, Ingress, instant, nanoseconds, scratch
 /// DHCP option with the host name (RFC 2132, section 3.14).
 const HOST_NAME: u8 = 12;
 
-/// DHCP options with the domain of the host (RFC 2132, section 3.17), and with a search list (RFC 3397).
+/// DHCP options: domain of the host (RFC 2132, section 3.17), and search list (RFC 3397).
 const DOMAIN_NAME: u8 = 15;
 const DOMAIN_SEARCH: u8 = 119;
 
 /// Requested DHCP options: subnet mask, router, name servers, and the domains.
 const REQUESTED: &[u8] = &[1, 3, 6, DOMAIN_NAME, DOMAIN_SEARCH];
 
-/// Size in bytes of the buffer for a DHCP message; the options of a longer one are not read.
+/// Size in bytes of the buffer for a DHCP message. Options beyond it are not read.
 const DHCP_BUFFER_SIZE: usize = 1500;
 
-/// Interval in nanoseconds at which smoltcp is polled during a fast-poll window, in which it acts without
-/// reporting a deadline, and otherwise.
+/// Intervals in nanoseconds at which smoltcp is polled: during a fast-poll window, and otherwise. In the
+/// window smoltcp has work without reporting a deadline.
 const FAST_POLL_INTERVAL: u64 = 250_000_000;
 const IDLE_POLL_INTERVAL: u64 = 30_000_000_000;
 
@@ -65,7 +68,7 @@ pub(crate) enum SmoltcpSocket {
     Dhcp,
 }
 
-/// What a lease says about names; nothing if it has ended.
+/// Name configuration of a lease; empty if the lease has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
     /// Name servers.
@@ -78,7 +81,7 @@ impl Lease {
     fn new(config: &dhcpv4::Config<'_>) -> Self {
         let mut lease = Self::default();
         for &server in config.dns_servers.iter().filter(|server| is_server_address((**server).into())) {
-            // Those beyond the capacity are not asked.
+            // Servers beyond the capacity are not used.
             let _ = lease.servers.push(server.into());
         }
         let options = || config.packet.iter().flat_map(DhcpPacket::options);
@@ -99,7 +102,7 @@ pub(crate) struct HostConfig {
     interface: Interface,
     pub(crate) idle: Idle,
     capabilities: DeviceCapabilities,
-    /// Memory for a frame that the device does not take.
+    /// Buffer for frames that the device has no room for.
     scratch: Vec<u8>,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
     /// Static gateways, which take precedence over those from servers.
@@ -141,7 +144,7 @@ fn of_smoltcp(cidr: &IpCidr) -> Cidr {
 fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
     let mut socket = dhcpv4::Socket::new();
     let mut retry = RetryConfig::default();
-    // Servers are near: lost messages are retransmitted soon.
+    // Servers are near, so lost messages are retransmitted soon.
     retry.discover_timeout = Duration::from_secs(2);
     retry.initial_request_timeout = Duration::from_secs(1);
     socket.set_retry_config(retry);
@@ -188,7 +191,7 @@ impl HostConfig {
             idle: Idle::new(seed, now),
             capabilities,
             scratch: scratch(),
-            // A host with a static address does not wait for a lease, though DHCP runs.
+            // A host with a static address does not wait for a lease, even if DHCP runs.
             is_configured: dhcp.is_none() || !own.is_empty(),
             dhcp,
             gateways,
@@ -216,7 +219,7 @@ impl HostConfig {
         }
     }
 
-    /// Sets the IPv4 gateway: the static one, or else that of a lease.
+    /// Sets the IPv4 gateway: the static one, or otherwise the gateway of a lease.
     fn set_gateway_v4(&mut self, leased: Option<Ipv4Addr>) {
         let gateway = match self.static_gateway(true) {
             Some(IpAddr::V4(gateway)) => Some(gateway),
@@ -244,13 +247,13 @@ impl HostConfig {
         })
     }
 
-    /// Whether addresses or gateways may have changed since the last call.
+    /// True if addresses or gateways may have changed since the last call.
     pub(crate) fn has_news(&mut self) -> bool {
         let now = Some(self.interface.slaac_updated_at());
         core::mem::replace(&mut self.seen, now) != now
     }
 
-    /// Addresses of the host: those of global scope before the link-local one.
+    /// Addresses of the host: addresses of global scope before the link-local one.
     pub(crate) fn addresses(&self) -> Addresses {
         let presented = |own: &IpCidr| match self.far {
             Some(far) if *own == IpCidr::Ipv4(far.network()) => of_smoltcp(&IpCidr::Ipv4(far.own())),
@@ -278,15 +281,16 @@ impl HostConfig {
         gateways
     }
 
-    /// Whether automatic configuration has completed.
+    /// True if automatic configuration has completed.
     pub(crate) const fn is_configured(&self) -> bool {
         self.is_configured
     }
 
-    /// Receives a frame; sets `reply` to the answer frame, or empties it.
+    /// Receives a frame. Sets `reply` to the answer frame, or clears it.
     pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket, reply: &mut Vec<u8>) {
         reply.clear();
         let mut no_sockets: [SocketStorage<'_>; 0] = [];
+        // smoltcp knows an off-link gateway by its alias only.
         let other = self.far.and_then(|far| far.incoming(frame));
         let Some(frame) = advertisement::filtered(other.as_deref().unwrap_or(frame)) else { return };
         let frame = &*frame;
@@ -305,6 +309,7 @@ impl HostConfig {
         if let Some(far) = self.far {
             far.outgoing(reply);
         }
+        // The DHCP client may have to answer at once.
         if is_for_socket {
             self.next = now;
         }
@@ -316,7 +321,8 @@ impl HostConfig {
         self.next = now;
     }
 
-    /// Polls smoltcp, and transmits its frames. Returns what a lease says that has begun or ended.
+    /// Polls smoltcp, and transmits its frames. Returns the name configuration of a lease that has begun or
+    /// ended.
     pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) -> Option<Lease> {
         let time = instant(now);
         self.interface.poll_maintenance(time);
@@ -327,19 +333,21 @@ impl HostConfig {
         let set = self.dhcp.as_mut().map_or(&mut no_sockets, |(set, _)| set);
         let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
         let mut messages = 32;
-        // Bounded: each is a message to a server.
+        // Bounded: each frame is a message to a server.
         while has_sent() && messages > 0 {
             messages -= 1;
         }
         let due: Option<Instant> = self.idle.interface().poll_at(time, set);
         let tick = if now < self.fast_poll_until { FAST_POLL_INTERVAL } else { IDLE_POLL_INTERVAL };
         let due = due.map_or(u64::MAX, nanoseconds);
-        // An overdue deadline means that smoltcp waits for a neighbor or for room: it is not polled at once.
+        // An overdue deadline means that smoltcp waits for a neighbor or for room. It must not be polled
+        // again at once.
         self.next = due.max(now.saturating_add(1_000_000)).min(now.saturating_add(tick));
         self.apply_lease()
     }
 
-    /// Applies the events of the DHCP client; returns what the lease says about names.
+    /// Applies the events of the DHCP client; returns the name configuration of a lease that has begun or
+    /// ended.
     fn apply_lease(&mut self) -> Option<Lease> {
         let (set, handle) = self.dhcp.as_mut()?;
         let event = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll()?;
@@ -376,7 +384,7 @@ impl HostConfig {
         self.next = now;
     }
 
-    /// Whether smoltcp has joined a group.
+    /// True if smoltcp has joined a group.
     pub(crate) fn has_group(&self, group: IpAddr) -> bool {
         self.interface.has_multicast_group(group)
     }

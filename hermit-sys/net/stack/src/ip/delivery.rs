@@ -1,4 +1,4 @@
-//! What received frames hold for the layers above.
+//! Deliveries: the contents of received frames for the layers above.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -8,7 +8,7 @@ use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::wire::packet::Packet;
 
-/// Where a packet was received from, and answers are sent to.
+/// Origin of a packet, to which answers are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     /// Loopback.
@@ -21,19 +21,19 @@ pub(crate) enum Via {
 #[derive(Debug)]
 pub(crate) enum Received<'a> {
     Delivery(Delivery<'a>),
-    /// The frame was the last missing fragment. The frame with the whole packet is passed to
-    /// [`receive_reassembled`](crate::ip::layer::Ip::receive_reassembled), which reassembles nothing.
+    /// The frame was the last missing fragment. The caller passes this frame with the whole packet to
+    /// [`receive_reassembled`](crate::ip::layer::Ip::receive_reassembled), which does not reassemble again.
     Reassembled(Vec<u8>),
 }
 
-/// What a received frame holds for a layer above.
+/// Contents of a received frame for a layer above.
 #[derive(Debug)]
 pub(crate) enum Delivery<'a> {
-    /// A TCP segment to an own address. With `is_checked` its checksum has been verified.
+    /// A TCP segment to an own address. If `is_checked`, its checksum has been verified.
     Segment { packet: Packet<'a>, via: Via, is_checked: bool },
     /// A UDP datagram.
     Datagram { packet: Packet<'a>, is_checked: bool },
-    /// A neighbor is resolved, for which these connections have waited.
+    /// A neighbor is resolved. These connections have waited for it.
     Resolved(Vec<u32>),
     /// An ICMP error about a sent packet.
     Error(Quoted<'a>, Errno),
@@ -41,7 +41,7 @@ pub(crate) enum Delivery<'a> {
     PathMtu(Quoted<'a>, u16),
 }
 
-/// The sent packet that an ICMP error quotes, which may be truncated.
+/// A sent packet that an ICMP error quotes. It may be truncated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quoted<'a> {
     pub(crate) protocol: IpProtocol,
@@ -49,7 +49,7 @@ pub(crate) struct Quoted<'a> {
     pub(crate) local: (IpAddr, u16),
     /// Address and port of the destination.
     pub(crate) remote: (IpAddr, u16),
-    /// Header of the protocol, from the ports on.
+    /// Data of the protocol, from the ports on.
     pub(crate) payload: &'a [u8],
 }
 

@@ -13,7 +13,7 @@ use crate::phy::tx_queue::Link;
 use crate::wire::emit;
 
 impl Ip {
-    /// MAC address of a neighbor, which is probed if it is stale; `None` if it is unknown.
+    /// Returns the MAC address of a neighbor; `None` if it is unknown. A stale neighbor is probed.
     pub(crate) fn resolve(
         &mut self,
         hop: IpAddr,
@@ -31,9 +31,9 @@ impl Ip {
         }
     }
 
-    /// Queues a connection until a neighbor is resolved, which
+    /// Queues a connection until a neighbor is resolved.
     /// [`Delivery::Resolved`](crate::ip::delivery::Delivery::Resolved) or [`run_timers`](Self::run_timers)
-    /// reports.
+    /// returns it.
     pub(crate) fn await_connection(
         &mut self,
         hop: IpAddr,
@@ -47,7 +47,8 @@ impl Ip {
         }
     }
 
-    /// Queues a frame, which lacks only the destination MAC address, until a neighbor is resolved.
+    /// Queues a frame until a neighbor is resolved. The frame is complete except for the destination MAC
+    /// address.
     pub(crate) fn await_frame(
         &mut self,
         hop: IpAddr,
@@ -61,7 +62,7 @@ impl Ip {
         }
     }
 
-    /// Sends an ARP request or a neighbor solicitation; unicast to the MAC address `known`, if there is one.
+    /// Sends an ARP request or a neighbor solicitation. It is unicast if there is a MAC address `known`.
     fn solicit(&self, target: IpAddr, known: Option<EthernetAddress>, phy: &Phy, link: &mut dyn Link) {
         let (Some(source), Some(interface)) = (self.routes.source(target), phy.interface) else { return };
         let size = emit::solicitation_size(&target);
@@ -71,8 +72,8 @@ impl Ip {
         }
     }
 
-    /// Repeats solicitations that are due; returns the connections that waited for a neighbor which does not
-    /// answer. Frames for it are dropped.
+    /// Repeats solicitations that are due. Returns the connections that waited for a neighbor without an
+    /// answer. Frames for this neighbor are dropped.
     pub(crate) fn run_timers(&mut self, phy: &Phy, link: &mut dyn Link, now: u64) -> Option<Vec<u32>> {
         loop {
             match self.neighbors.due(now)? {

@@ -1,4 +1,4 @@
-//! Multicast groups that sockets are members of.
+//! Multicast groups with members among the sockets.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -22,7 +22,7 @@ pub(crate) enum Interface {
     Device,
 }
 
-/// Interface as a program names it.
+/// Interface as a program specifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// Any interface.
@@ -33,7 +33,7 @@ pub(crate) enum Named {
 }
 
 impl Named {
-    /// The interface with an address.
+    /// Returns the interface with an address.
     pub(crate) fn by_address(address: Ipv4Addr, routes: &Routes) -> Self {
         match IpAddr::V4(address) {
             address if address.is_unspecified() => Self::Any,
@@ -43,7 +43,7 @@ impl Named {
         }
     }
 
-    /// The interface of an index.
+    /// Returns the interface with an index.
     pub(crate) const fn by_index(index: u32) -> Self {
         match index {
             0 => Self::Any,
@@ -70,18 +70,18 @@ impl Groups {
         Self(HashMap::with_hasher(FixedState::with_seed(seed)))
     }
 
-    /// Whether any socket is a member of a group on an interface.
+    /// True if a socket is a member of a group on an interface.
     pub(crate) fn has_members(&self, group: IpAddr, interface: Interface) -> bool {
         self.0.contains_key(&Membership { group, interface })
     }
 
-    /// Whether no socket is a member of any group.
+    /// True if no group has members.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Counts a member of a group; the first one joins by IGMP or MLD.
+    /// Counts a member of a group. The first member joins the group by IGMP or MLD.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Uncounts a member of a group; the last one leaves by IGMP or MLD.
+    /// Removes a member from the count of a group. The last member leaves the group by IGMP or MLD.
     pub(crate) fn uncount(&mut self, membership: Membership, config: Option<&mut HostConfig>, now: u64) {
         let Some(members) = self.0.get_mut(&membership) else { return };
         *members = members.saturating_sub(1);

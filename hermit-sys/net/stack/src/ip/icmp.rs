@@ -15,7 +15,7 @@ use crate::ip::neighbors::Advert;
 use crate::phy::Phy;
 use crate::wire::packet::Packet;
 
-/// The delivery of "fragmentation needed" or "packet too big".
+/// Returns the delivery of "fragmentation needed" or "packet too big".
 fn path_mtu<'a>(sent: &'a [u8], mtu: Option<&[u8]>) -> Option<Delivery<'a>> {
     let mtu = mtu.and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_be_bytes);
     Some(Delivery::PathMtu(Quoted::parse(sent)?, mtu))
@@ -108,7 +108,7 @@ impl Ip {
                 let advert = Advert {
                     mac: lladdr.map(mac_of).map_or(Some(None), |mac| mac.map(Some))?,
                     from,
-                    // RFC 4861, section 7.1.2: an advertisement to a group is no answer.
+                    // RFC 4861, section 7.1.2: an advertisement to a group is not an answer.
                     is_solicited: flags.contains(NdiscNeighborFlags::SOLICITED)
                         && !destination.is_multicast(),
                     is_override: flags.contains(NdiscNeighborFlags::OVERRIDE),

@@ -1,8 +1,8 @@
 //! Identification fields of packets that may be fragmented.
 //!
-//! A counter that all destinations share tells each of them how much is sent to the others, and lets a host
-//! that sees no packet guess the next number, with which it can replace a fragment (RFC 7739, section 4). So
-//! the counters start at a secret number for each pair of addresses, and there are many of them.
+//! If all destinations shared one counter, each of them could see how much is sent to the others. A host that
+//! sees no packet at all could guess the next number, and use it to replace a fragment (RFC 7739, section 4).
+//! There are therefore many counters, and each pair of addresses starts at a secret number.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use crate::host::Random;
 use crate::sip_hash::{low, sip_hash, words};
 
-/// Number of counters. Pairs of addresses whose hashes agree share one.
+/// Number of counters. Pairs of addresses with equal hashes share a counter.
 const COUNTERS: usize = 1024;
 
 /// The counters, by hash of source and destination (RFC 7739, section 5.3).
@@ -19,7 +19,7 @@ const COUNTERS: usize = 1024;
 pub(super) struct Identifications {
     secret: [u64; 2],
     counters: Vec<u32>,
-    /// The last pair of addresses and its hash: most packets in a row have the same destination.
+    /// Last pair of addresses and its hash. Most packets in a row have the same destination.
     last: Option<(IpAddr, IpAddr, u64)>,
 }
 
@@ -28,7 +28,7 @@ impl Identifications {
         Self { secret: [random.random(), random.random()], counters: vec![0; COUNTERS], last: None }
     }
 
-    /// Identification of the next packet from one address to another.
+    /// Returns the identification of the next packet from one address to another.
     pub(super) fn next(&mut self, source: IpAddr, destination: IpAddr) -> u32 {
         let hash = match self.last {
             Some((from, to, hash)) if from == source && to == destination => hash,
@@ -74,7 +74,7 @@ mod tests {
         }
         let firsts: HashSet<u32> =
             (1..=250_u8).map(|number| all.next(v4(0), IpAddr::from([10, 0, 1, number])) & 0xffff).collect();
-        // Of 250 random numbers of 16 bits, one in two sets has two that are equal.
+        // In half of all sets of 250 random numbers of 16 bits, two numbers are equal.
         assert!(firsts.len() > 240, "{}", firsts.len());
         let mut other = Identifications::new(&mut System::new(2));
         let distance = other.next(v4(0), v4(1)).wrapping_sub(all.next(v4(0), v4(1)));

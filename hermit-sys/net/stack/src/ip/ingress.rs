@@ -1,4 +1,10 @@
-//! Ingress: checks received frames, handles those of this layer, and hands the rest to the layers above.
+//! Ingress: checks received frames, handles frames of this layer, and returns the rest for the layers above.
+//!
+//! A frame must be addressed to this host or to a group. ARP updates the neighbor table. An IP packet must
+//! have a valid source address, and fragments are reassembled. TCP segments and UDP datagrams are returned as
+//! a [`Delivery`]. ICMP messages are errors about sent packets, which are deliveries, too, or neighbor
+//! discovery. smoltcp answers ARP requests, solicitations and pings: its replies go to the outbox of the
+//! device.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -50,7 +56,8 @@ impl Ip {
         }
     }
 
-    /// Receives a frame with a reassembled packet. A packet is reassembled once: a fragment is dropped.
+    /// Receives a frame with a reassembled packet. A fragment in it is dropped: packets are reassembled only
+    /// once.
     pub(crate) fn receive_reassembled<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -68,17 +75,17 @@ impl Ip {
         self.dispatch(bytes, &frame, packet, false, (phy, now))
     }
 
-    /// The packet in a frame, unless its addresses are impossible.
+    /// Parses the packet in a frame; `None` if its addresses are invalid.
     fn parse<'a>(&self, frame: &Frame<'a>) -> Option<Packet<'a>> {
         let packet = Packet::parse(frame.payload)?;
-        // Martians: no other host has our addresses or those of the loopback. An answer would go to this host
-        // itself.
+        // Martians: no other host has the addresses of this host or of the loopback. An answer would go to
+        // this host itself.
         let is_impossible = self.routes.is_own(packet.source) || self.routes.is_broadcast(packet.source);
         let is_dropped = is_impossible || is_no_source(&packet) || packet.destination.is_loopback();
         (!is_dropped).then_some(packet)
     }
 
-    /// Adds a fragment; returns the frame with the whole packet if it was the last one missing.
+    /// Adds a fragment. Returns the frame with the whole packet if this fragment was the last one missing.
     fn reassemble(
         &mut self,
         frame: &Frame<'_>,
@@ -93,12 +100,12 @@ impl Ip {
         self.fragments.add(EthernetHeader { source, destination, protocol }, packet, pool, now)
     }
 
-    /// Gives up packets whose fragments have not all come in time.
+    /// Drops packets whose fragments have not all arrived in time.
     pub(crate) fn expire_fragments(&mut self, pool: &mut Pool, now: u64) {
         self.fragments.expire(pool, now);
     }
 
-    /// Whether packets to an address are received: an own, broadcast or joined multicast address.
+    /// True if packets to an address are received: it is an own, broadcast or joined multicast address.
     pub(crate) fn is_received_here(&self, address: IpAddr) -> bool {
         let is_joined = || {
             address.is_multicast()
@@ -119,8 +126,8 @@ impl Ip {
     ) -> Option<Delivery<'a>> {
         let (source, is_icmp) =
             (frame.source, matches!(packet.protocol, IpProtocol::Icmp | IpProtocol::Icmpv6));
-        // All hosts get a frame to a group: none of them may answer for one address (RFC 1122, section
-        // 3.3.6). As in Linux, pings are answered.
+        // All hosts receive a frame to a group, and none of them may answer in place of a single address (RFC
+        // 1122, section 3.3.6). Pings are answered, as in Linux.
         if frame.is_to_group() && !is_icmp && self.routes.is_own(packet.destination) {
             return None;
         }
@@ -169,7 +176,7 @@ impl Ip {
         }
     }
 
-    /// Has smoltcp polled often for a while.
+    /// Polls smoltcp often for a while.
     pub(super) fn start_fast_poll(&mut self, now: u64) {
         if let Some(config) = &mut self.config {
             config.start_fast_poll(now);
@@ -212,7 +219,7 @@ impl Ip {
     }
 
     /// Updates the MAC address of a neighbor that asks for this host, and sends the frames that waited for
-    /// it.
+    /// the neighbor.
     pub(super) fn learn<'a>(
         &mut self,
         address: IpAddr,
@@ -227,7 +234,7 @@ impl Ip {
         resume(mac, waited, phy)
     }
 
-    /// Handles the advertisement of a neighbor, and sends the frames that waited for it.
+    /// Handles the advertisement of a neighbor, and sends the frames that waited for the neighbor.
     pub(super) fn learn_advertised<'a>(
         &mut self,
         address: IpAddr,
@@ -242,7 +249,7 @@ impl Ip {
         resume(mac, waited, phy)
     }
 
-    /// Whether an address may be that of a neighbor.
+    /// True if an address may belong to a neighbor.
     fn may_be_neighbor(&self, address: IpAddr) -> bool {
         let is_beside = self.routes.is_neighbor(address) || self.routes.gateways.contains(&address);
         let is_ours = self.routes.is_own(address) || self.routes.is_broadcast(address);
@@ -250,7 +257,7 @@ impl Ip {
     }
 }
 
-/// Sends the frames that waited for a neighbor; returns the connections that did.
+/// Sends the frames that waited for a neighbor; returns the connections that waited.
 fn resume<'a>(mac: EthernetAddress, waited: Waited, phy: &mut Phy) -> Option<Delivery<'a>> {
     for mut frame in waited.frames {
         if let Some(destination) = frame.get_mut(..6) {
@@ -261,8 +268,8 @@ fn resume<'a>(mac: EthernetAddress, waited: Waited, phy: &mut Phy) -> Option<Del
     (!waited.connections.is_empty()).then_some(Delivery::Resolved(waited.connections))
 }
 
-/// Answers ARP requests that smoltcp does not answer: from hosts outside of our networks, and address probes
-/// (RFC 5227, section 2.1).
+/// Answers ARP requests that smoltcp does not answer: requests from hosts outside of our networks, and
+/// address probes (RFC 5227, section 2.1).
 fn answer_arp(target: Ipv4Addr, source: Ipv4Addr, mac: EthernetAddress, phy: &mut Phy) {
     let Some(interface) = phy.interface else { return };
     if mac.is_unicast() && !source.is_multicast() {

@@ -1,4 +1,4 @@
-//! State of the layer.
+//! State of the IP layer.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -18,20 +18,20 @@ use crate::phy::device::NetDeviceInfo;
 use crate::wire::emit::ETHERNET;
 use crate::wire::fragments::Fragments;
 
-/// Size in bytes of smoltcp's largest answer: a frame with the MTU, or an ICMP error with IPv6's minimum MTU.
-/// The buffer has it from the start, because smoltcp cannot do without memory.
+/// Size in bytes of smoltcp's largest answer: a frame of the MTU, or an ICMP error of IPv6's minimum MTU. The
+/// buffer has this size from the start, because smoltcp panics without memory.
 fn largest_reply(mtu: u16) -> usize {
     ETHERNET + usize::from(mtu.max(MIN_MTU_V6))
 }
 
-/// State of the layer.
+/// State of the IP layer.
 #[derive(Debug)]
 pub(crate) struct Ip {
     pub(crate) routes: Routes,
     pub(crate) neighbors: Neighbors,
     /// DHCP, SLAAC, and smoltcp's answers; `None` without a device.
     pub(crate) config: Option<HostConfig>,
-    /// Members of multicast groups.
+    /// Multicast groups and their numbers of members.
     pub(crate) groups: Groups,
     pub(super) fragments: Fragments,
     /// Limits the rate of ICMP errors and of other answers to unsolicited packets.
@@ -62,7 +62,7 @@ impl Ip {
         ip
     }
 
-    /// Updates addresses and gateways from the configuration clients, if they have changed.
+    /// Copies addresses and gateways from the configuration clients, if they have changed.
     pub(crate) fn learn_addresses(&mut self) {
         let Some(config) = &mut self.config else { return };
         if config.has_news() {
@@ -70,7 +70,7 @@ impl Ip {
         }
     }
 
-    /// Time of the next timer; `u64::MAX` if there is none.
+    /// Time of the next timer; `u64::MAX` without a timer.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         let config = self.config.as_ref().map_or(u64::MAX, |config| config.next);
@@ -78,7 +78,7 @@ impl Ip {
         self.neighbors.deadline().unwrap_or(u64::MAX).min(config).min(fragments)
     }
 
-    /// Identification of the next packet between two addresses that may be fragmented.
+    /// Returns the identification of the next packet between two addresses that may be fragmented.
     pub(crate) fn next_identification(&mut self, source: IpAddr, destination: IpAddr) -> u32 {
         self.identifications.next(source, destination)
     }
@@ -92,7 +92,7 @@ impl Ip {
         self.groups.count(membership, self.config.as_mut(), now)
     }
 
-    /// Uncounts a member of a multicast group.
+    /// Removes a member of a multicast group from the count.
     pub(crate) fn uncount_member(&mut self, membership: Membership, now: u64) {
         self.groups.uncount(membership, self.config.as_mut(), now);
     }

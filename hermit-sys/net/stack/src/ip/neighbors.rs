@@ -1,7 +1,10 @@
 //! The neighbor table: MAC addresses of neighbors, and packets that wait for them.
 //!
-//! Each neighbor is solicited on its own, up to three times in three seconds. A stale one stays in use while
-//! it is probed, so that a connection does not stall.
+//! To send a packet, its next hop must be resolved to a MAC address (ARP, or neighbor discovery in IPv6). An
+//! unknown neighbor is solicited up to three times, one second apart. Connections and frames for it wait
+//! until it answers, or fails. A known neighbor is reachable for a time after its last answer (`REACHABLE`).
+//! Then it is stale: it is still used, but each use probes it, so that a connection does not stall. Both
+//! tables are bounded, because any host on the link can fill them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,7 +17,8 @@ use smoltcp::wire::EthernetAddress;
 /// Maximum number of known neighbors.
 const MAX_NEIGHBORS: usize = 512;
 
-/// Maximum number of neighbors in resolution, and of what waits for one.
+/// Maximum number of neighbors in resolution, of connections that wait for one, and of frames that wait for
+/// one.
 const MAX_SOUGHT: usize = 128;
 const MAX_WAITING: usize = 1024;
 const MAX_FRAMES: usize = 64;
@@ -27,31 +31,32 @@ const MAX_BYTES: usize = 1 << 20;
 const QUESTIONS: u8 = 3;
 const RETRANS_TIMER: u64 = 1_000_000_000;
 
-/// Time in nanoseconds within which a neighbor answers a solicitation, on a link that works.
+/// Time in nanoseconds within which a neighbor answers a solicitation, if it is present.
 const ANSWER_TIME: u64 = 100_000_000;
 
 /// Time in nanoseconds for which a neighbor is reachable without confirmation (RFC 4861, section 10:
-/// `REACHABLE_TIME`), and for which it stays in use after that while it is probed.
+/// `REACHABLE_TIME`), and further time in which it is used while it is probed.
 const FRESH: u64 = 30_000_000_000;
 const PROBED: u64 = 60_000_000_000;
 
-/// Time in nanoseconds until a neighbor that was not asked is probed (RFC 4861, section 10:
-/// `DELAY_FIRST_PROBE_TIME`).
+/// Time in nanoseconds until a neighbor is probed that has reported its address without being asked (RFC
+/// 4861, section 10: `DELAY_FIRST_PROBE_TIME`).
 const DELAY: u64 = 5_000_000_000;
 
 #[derive(Debug)]
 struct Known {
     mac: EthernetAddress,
-    /// Time in nanoseconds until which it is used without a probe.
+    /// Time in nanoseconds until which the neighbor is used without a probe.
     fresh_until: u64,
     /// Time in nanoseconds of the last probe.
     asked: u64,
-    /// Whether something was sent to it.
+    /// True if something was sent to the neighbor.
     is_used: bool,
 }
 
 impl Known {
-    /// A neighbor that has answered (`REACHABLE`), or else told its address by itself (`STALE`).
+    /// Creates a neighbor that has answered (`REACHABLE`), or that has reported its address without being
+    /// asked (`STALE`).
     const fn new(mac: EthernetAddress, has_answered: bool, now: u64) -> Self {
         let time = if has_answered { FRESH } else { DELAY };
         Self { mac, fresh_until: now.saturating_add(time), asked: 0, is_used: false }
@@ -65,14 +70,14 @@ impl Known {
 /// A neighbor advertisement, or an ARP reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advert {
-    /// MAC address that it names. `None`: the sender answered a unicast solicitation (RFC 4861, section
-    /// 7.2.4).
+    /// MAC address in the advertisement. `None` if the sender answered a unicast solicitation (RFC 4861,
+    /// section 7.2.4).
     pub(crate) mac: Option<EthernetAddress>,
-    /// MAC address that it was sent from.
+    /// MAC address from which it was sent.
     pub(crate) from: EthernetAddress,
-    /// Whether it is the answer to a solicitation.
+    /// True if it answers a solicitation.
     pub(crate) is_solicited: bool,
-    /// Whether it may replace another MAC address.
+    /// True if it may replace another MAC address.
     pub(crate) is_override: bool,
 }
 
@@ -81,9 +86,9 @@ struct Sought {
     address: IpAddr,
     questions: u8,
     next: u64,
-    /// Slots of connections that have something to send.
+    /// Slots of connections that wait for the neighbor.
     connections: Vec<u32>,
-    /// Frames that lack only the destination MAC address.
+    /// Frames that are complete except for the destination MAC address.
     frames: Vec<Vec<u8>>,
 }
 
@@ -97,7 +102,7 @@ impl Sought {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Known(EthernetAddress),
-    /// Stale: usable, but to be probed.
+    /// Stale: usable, but must be probed.
     Ask(EthernetAddress),
     Unknown,
 }
@@ -120,9 +125,9 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Neighbors {
     known: HashMap<IpAddr, Known, FixedState>,
-    /// Neighbors in resolution. All have the same interval, so the queue is in order of deadlines.
+    /// Neighbors in resolution. All have the same interval, so the queue is sorted by deadline.
     sought: VecDeque<Sought>,
-    /// Total size in bytes of the frames that wait.
+    /// Total size in bytes of the waiting frames.
     bytes: usize,
 }
 
@@ -150,8 +155,9 @@ impl Neighbors {
         Answer::Ask(known.mac)
     }
 
-    /// Sets the MAC address of a neighbor that asks for this host: it is stale until it has answered itself
-    /// (RFC 4861, section 7.2.3). Returns what waited for it. `gateways` stay in the table.
+    /// Stores the MAC address of a neighbor that asks for this host. The neighbor is stale until it has
+    /// answered itself (RFC 4861, section 7.2.3). Returns the connections and frames that waited for it.
+    /// `gateways` are never evicted.
     pub(crate) fn learn(
         &mut self,
         address: IpAddr,
@@ -165,8 +171,9 @@ impl Neighbors {
         self.take_sought(address)
     }
 
-    /// Handles an advertisement: it changes what is known or sought, and adds nothing else (RFC 4861, section
-    /// 7.2.5). Returns what waited for the neighbor, and its MAC address.
+    /// Handles an advertisement. It updates only neighbors that are known or in resolution (RFC 4861, section
+    /// 7.2.5). Returns the MAC address of a resolved neighbor, and the connections and frames that waited for
+    /// it.
     pub(crate) fn advertised(
         &mut self,
         address: IpAddr,
@@ -177,8 +184,9 @@ impl Neighbors {
         let Advert { mac, from, is_solicited, is_override } = advert;
         if let Some(known) = self.known.get_mut(&address) {
             match mac {
+                // An advertisement without an address confirms the known one only if it was sent from there.
                 None if from != known.mac => (),
-                // One of two hosts is wrong: the next use probes the known one.
+                // Two hosts claim the address: the next use probes the known one.
                 Some(mac) if mac != known.mac && !is_override => {
                     known.fresh_until = known.fresh_until.min(now);
                 }
@@ -196,7 +204,7 @@ impl Neighbors {
         Some((mac, self.take_sought(address)))
     }
 
-    /// Inserts a neighbor, for which the oldest makes room; first those to which nothing was sent.
+    /// Inserts a neighbor. In a full table, it replaces the oldest one, preferably one that was never used.
     fn insert(&mut self, address: IpAddr, neighbor: Known, gateways: &[IpAddr], now: u64) {
         if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
             let others = self.known.iter().filter(|(address, _)| !gateways.contains(address));
@@ -210,7 +218,7 @@ impl Neighbors {
         }
     }
 
-    /// Ends the resolution of a neighbor; returns what waited for it.
+    /// Ends the resolution of a neighbor; returns the connections and frames that waited for it.
     fn take_sought(&mut self, address: IpAddr) -> Waited {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let sought = place.and_then(|place| self.sought.remove(place));
@@ -223,7 +231,7 @@ impl Neighbors {
     }
 
     /// Queues a connection until [`learn`](Self::learn), [`advertised`](Self::advertised) or
-    /// [`due`](Self::due) returns it. Returns whether a solicitation is to be sent now.
+    /// [`due`](Self::due) returns it. Returns true if a solicitation must be sent now.
     pub(crate) fn await_connection(&mut self, address: IpAddr, slot: u32, now: u64) -> bool {
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
         if !sought.connections.contains(&slot)
@@ -235,7 +243,7 @@ impl Neighbors {
         is_new
     }
 
-    /// Queues a frame, up to a limit. Returns whether a solicitation is to be sent now.
+    /// Queues a frame, up to a limit. Returns true if a solicitation must be sent now.
     pub(crate) fn await_frame(&mut self, address: IpAddr, frame: Vec<u8>, now: u64) -> bool {
         let bytes = self.bytes + frame.len();
         let Some((sought, is_new)) = self.seek(address, now) else { return false };
@@ -247,8 +255,8 @@ impl Neighbors {
         is_new
     }
 
-    /// Whether frames wait for a neighbor that may still answer the first solicitation: one that is there
-    /// does so within [`ANSWER_TIME`]. The neighbors in resolution are few.
+    /// True if frames wait for a neighbor that may still answer the first solicitation. A neighbor that is
+    /// present answers within [`ANSWER_TIME`]. Few neighbors are in resolution, so all are checked.
     pub(crate) fn may_send_frames(&self, now: u64) -> bool {
         let is_recent = |sought: &Sought| {
             let first = sought.next.saturating_sub(RETRANS_TIMER);
@@ -257,9 +265,9 @@ impl Neighbors {
         self.sought.iter().any(|sought| !sought.frames.is_empty() && is_recent(sought))
     }
 
-    /// A neighbor in resolution, and whether it is new. The oldest makes room: one that is there has
-    /// answered, so a flood from addresses that are not does not keep others from being resolved. Its
-    /// connections try again, its frames are lost.
+    /// Returns a neighbor in resolution, and true if it is new. In a full table it replaces the oldest one. A
+    /// neighbor that is present has answered by then, so a flood of packets to absent neighbors does not
+    /// prevent the resolution of others. Connections of the replaced one try again, and its frames are lost.
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let is_new = place.is_none();
@@ -283,7 +291,7 @@ impl Neighbors {
         self.sought.front().map(|sought| sought.next)
     }
 
-    /// The next action that is due.
+    /// Returns the next action that is due.
     pub(crate) fn due(&mut self, now: u64) -> Option<Due> {
         let mut sought = self.sought.pop_front_if(|sought| sought.next <= now)?;
         if sought.questions == QUESTIONS {
@@ -292,7 +300,7 @@ impl Neighbors {
         sought.questions += 1;
         sought.next = now.saturating_add(RETRANS_TIMER);
         let address = sought.address;
-        // The queue has capacity: the element was in it.
+        // Cannot allocate: the element was in the queue before.
         self.sought.push_back(sought);
         Some(Due::Ask(address))
     }
@@ -391,7 +399,7 @@ mod tests {
         neighbors.learn(ADDRESS, MAC, &[], 0);
         assert_eq!(neighbors.lookup(ADDRESS, DELAY - 1), Answer::Known(MAC));
         assert_eq!(neighbors.lookup(ADDRESS, DELAY), Answer::Ask(MAC));
-        // It asks again, which is no answer.
+        // It asks again, which does not count as an answer.
         neighbors.learn(ADDRESS, MAC, &[], DELAY);
         assert_eq!(neighbors.lookup(ADDRESS, DELAY + RETRANS_TIMER), Answer::Ask(MAC));
         neighbors.learn(ADDRESS, OTHER, &[], 2 * DELAY);
@@ -438,7 +446,7 @@ mod tests {
         for address in [GATEWAY, ADDRESS] {
             assert_eq!(neighbors.lookup(address, 2), Answer::Known(MAC));
         }
-        // Neighbors in use are evicted one by one as well, the gateway is not.
+        // Neighbors in use are evicted one by one, too, but the gateway is not.
         for number in 0..count {
             resolve(&mut neighbors, address(count + number), 3);
             neighbors.lookup(address(count + number), 3);

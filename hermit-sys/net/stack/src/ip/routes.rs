@@ -1,4 +1,7 @@
 //! Own addresses and routes.
+//!
+//! [`Routes`] has the addresses and gateways of this host, which `config` maintains. It has no routing table:
+//! a destination is local, a group, on-link, or behind the default gateway of its IP version.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,15 +18,15 @@ const LOOPBACK_BROADCAST: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
 /// Route of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Loopback: it stays on this host.
+    /// Loopback: the packet stays on this host.
     Local,
     /// To a multicast or broadcast MAC address.
     Group(EthernetAddress),
-    /// To a neighbor with this address: the destination itself or a gateway.
+    /// To the neighbor with this address: the destination itself or a gateway.
     Neighbor(IpAddr),
 }
 
-/// Addresses of a device, as many as smoltcp has room for.
+/// Addresses of a device, limited by smoltcp's capacity.
 pub(crate) type Addresses = Vec<Cidr, IFACE_MAX_ADDR_COUNT>;
 
 /// Gateways: a static one of each IP version, and those of smoltcp's routes.
@@ -38,13 +41,13 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Whether an address is a unicast address of this host.
+    /// True if an address is a unicast address of this host.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         let is_own = address.is_loopback() || self.addresses.iter().any(|own| own.address == address);
         is_own && address != LOOPBACK_BROADCAST
     }
 
-    /// Whether an address is a broadcast address of a network of ours.
+    /// True if an address is a broadcast address of one of our networks.
     pub(crate) fn is_broadcast(&self, address: IpAddr) -> bool {
         let IpAddr::V4(address) = address else { return false };
         let own = self.addresses.iter().filter_map(|own| match own.address {
@@ -77,13 +80,13 @@ impl Routes {
         gateway.copied().map(Route::Neighbor)
     }
 
-    /// Route from an own address: broadcasts and multicasts from the loopback stay there.
+    /// Returns the route from an own address. Broadcasts and multicasts from the loopback stay there.
     pub(crate) fn route_from(&self, source: IpAddr, address: IpAddr) -> Option<Route> {
         let is_for_many = address.is_multicast() || address == Ipv4Addr::BROADCAST;
         if source.is_loopback() && is_for_many { Some(Route::Local) } else { self.route(address) }
     }
 
-    /// Whether an address is on-link, in a network of ours.
+    /// True if an address is on-link, in one of our networks.
     pub(crate) fn is_neighbor(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|own| is_in_network(address, own.address, own.prefix))
     }
@@ -101,12 +104,12 @@ impl Routes {
             return Some(destination);
         }
         let own = self.addresses.iter().filter(|own| own.address.is_ipv4() == destination.is_ipv4());
-        // The first of equal addresses is taken: `max_by_key` returns the last, of the reversed order.
+        // Prefers the first of equal addresses: `max_by_key` returns the last one of the reversed order.
         own.rev().max_by_key(|own| preference(**own, destination)).map(|own| own.address)
     }
 }
 
-/// Whether an address is in a network, given by an address and the prefix length in bits.
+/// True if an address is in a network, which is given by an address and the prefix length in bits.
 fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     match (address, network) {
         (IpAddr::V4(address), IpAddr::V4(network)) => {
@@ -121,7 +124,7 @@ fn is_in_network(address: IpAddr, network: IpAddr, prefix: u8) -> bool {
     }
 }
 
-/// Replaces the unspecified address, as destination, by the loopback.
+/// Replaces an unspecified destination address by the loopback.
 pub(crate) const fn or_loopback(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -136,7 +139,7 @@ fn preference(own: Cidr, destination: IpAddr) -> (bool, bool) {
     (is_near, is_link_local(own.address) == is_link_local(destination))
 }
 
-/// Whether an address has link-local scope.
+/// True if an address has link-local scope.
 pub(crate) const fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),

@@ -10,7 +10,7 @@ use crate::wire::packet::Packet;
 pub(crate) const DHCP_SERVER: u16 = 67;
 pub(crate) const DHCP_CLIENT: u16 = 68;
 
-/// Whether the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid
+/// True if the source address of a packet is invalid (martian), as in Linux. The unspecified address is valid
 /// for DHCP, IGMP and neighbor discovery only (RFC 1122, section 3.2.1.3; RFC 4861, section 7.1.1).
 pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
     match (packet.source, packet.protocol) {
@@ -29,18 +29,18 @@ pub(crate) fn is_no_source(packet: &Packet<'_>) -> bool {
     }
 }
 
-/// Whether an address is unicast.
+/// True if an address is unicast.
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     let is_broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !address.is_unspecified() && !address.is_multicast() && !is_broadcast
 }
 
-/// Whether an address is usable as that of a DNS server.
+/// True if an address may be used for a DNS server.
 pub(crate) fn is_server_address(address: IpAddr) -> bool {
     !address.is_unspecified() && !address.is_multicast()
 }
 
-/// Whether an address can be that of a host. smoltcp panics when it solicits one that is not unicast.
+/// True if an address may be used for a host. smoltcp panics when it solicits an address that is not unicast.
 pub(crate) fn is_host_address(address: IpAddr) -> bool {
     let is_reserved = matches!(address, IpAddr::V4(address) if matches!(address.octets()[0], 0 | 255));
     is_unicast(address) && !address.is_loopback() && !is_reserved

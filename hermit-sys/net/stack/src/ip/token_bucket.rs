@@ -7,7 +7,7 @@ const BURST: u64 = 50;
 /// Cost of a token in nanoseconds.
 const COST: u64 = 1_000_000_000 / PER_SECOND;
 
-/// A token bucket, filled by the passing of time.
+/// A token bucket, filled as time passes.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
     saved: u64,
@@ -20,7 +20,7 @@ impl TokenBucket {
         Self { saved: BURST * COST, counted: now }
     }
 
-    /// Takes a token; `false` if there is none.
+    /// Takes a token; `false` if the bucket is empty.
     pub(crate) fn take(&mut self, now: u64) -> bool {
         let passed = now.saturating_sub(self.counted);
         self.saved = self.saved.saturating_add(passed).min(BURST * COST);

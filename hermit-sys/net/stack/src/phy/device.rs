@@ -1,4 +1,4 @@
-//! The interface to the network device, or to a simulated one in tests.
+//! Interface to the network device, or to a simulated one in tests.
 
 use hermit_interface::net::MIN_MTU_V6;
 
@@ -9,7 +9,7 @@ pub struct NetDeviceInfo {
     pub mac: [u8; 6],
     /// MTU: maximum size of an IP packet in bytes, at least 68. IPv6 needs 1280; DHCP and DNS need 576.
     pub mtu: u16,
-    /// Whether the device completes TCP checksums on transmit (checksum offload, [`Offload::checksum`]).
+    /// True if the device completes TCP checksums on transmit (checksum offload, [`Offload::checksum`]).
     pub fills_checksums: bool,
     /// Maximum size in bytes of a frame for TCP segmentation offload over IPv4; requires `fills_checksums`.
     pub segments_v4: Option<u32>,
@@ -17,11 +17,11 @@ pub struct NetDeviceInfo {
     pub segments_v6: Option<u32>,
 }
 
-/// Minimum MTU of IPv4, which every device has (RFC 791; virtio 1.2, section 5.1.4.1).
+/// Minimum MTU of IPv4, supported by every device (RFC 791; virtio 1.2, section 5.1.4.1).
 pub(crate) const MIN_MTU: u16 = 68;
 
 impl NetDeviceInfo {
-    /// Whether the MTU suffices for IPv6. If not, no IPv6 packets are sent or received.
+    /// True if the MTU suffices for IPv6. If not, no IPv6 packets are sent or received.
     pub(crate) const fn carries_v6(&self) -> bool {
         self.mtu >= MIN_MTU_V6
     }
@@ -30,8 +30,8 @@ impl NetDeviceInfo {
 /// Receive offload state of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedInfo {
-    /// The device has verified the TCP or UDP checksum, or the data never left the machine: the stack does
-    /// not verify it.
+    /// True if the device has verified the TCP or UDP checksum, or the data never left the machine. The stack
+    /// does not verify it then.
     pub checksum_good: bool,
 }
 
@@ -67,7 +67,7 @@ pub struct Segment {
 /// Transmit offloads of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The checksum that the device completes. `None`: the checksum is complete.
+    /// Checksum that the device completes. `None`: the checksum is complete.
     pub checksum: Option<Checksum>,
     /// Segmentation of the frame. `None`: the device sends it as it is.
     pub segment: Option<Segment>,
@@ -82,16 +82,16 @@ pub trait NetDevice {
     /// headers. Returns the result of `take`, or `None` if there is no frame.
     fn receive<R>(&mut self, take: impl FnOnce(&[u8], ReceivedInfo) -> R) -> Option<R>;
 
-    /// Whether the transmit queue has room for a frame of at most `size` bytes.
+    /// True if the transmit queue has room for a frame of at most `size` bytes.
     fn can_transmit(&mut self, size: usize) -> bool;
 
-    /// Calls `fill` to write a frame of `size` bytes in place, then queues it for transmission. A device that
-    /// has no room all the same does not call it: the frame is lost, as on any link. The stack calls it only
-    /// after [`can_transmit`](Self::can_transmit) has returned `true` for at least this size.
+    /// Calls `fill` to write a frame of `size` bytes in place, then queues it for transmission. The stack
+    /// calls it only after [`can_transmit`](Self::can_transmit) has returned `true` for at least this size.
+    /// If the device has no room nevertheless, it does not call `fill`: the frame is lost, as on any link.
     fn transmit(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]));
 
-    /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are. `false`
-    /// for a device that does not report it.
+    /// True if queued frames are not transmitted yet. The kernel polls the stack when they are. A device that
+    /// does not report this returns `false`.
     fn is_sending(&mut self) -> bool {
         false
     }

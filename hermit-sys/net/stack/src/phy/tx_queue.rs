@@ -1,4 +1,4 @@
-//! Transmit queues: that of the device, and one in memory.
+//! Transmit queues: the queue of the device, and one in memory.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,21 +11,21 @@ const MAX_BYTES: usize = 2 << 20;
 
 /// A transmit queue: the object-safe part of [`NetDevice`], for code that is not generic over the device.
 pub(crate) trait Link {
-    /// Whether the queue has room for a frame of at most `size` bytes.
+    /// True if the queue has room for a frame of at most `size` bytes.
     fn can_transmit(&mut self, size: usize) -> bool;
 
-    /// Calls `fill` to write a frame in place, and queues it; at most once, see [`NetDevice::transmit`]. Only
-    /// after `can_transmit` for at least this size.
+    /// Calls `fill` to write a frame in place, and queues it: see [`NetDevice::transmit`]. Called only after
+    /// `can_transmit` for at least this size. `fill` is called at most once.
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
 
-    /// Whether queued frames are not transmitted yet. The kernel then polls the stack when they are.
+    /// True if queued frames are not transmitted yet. The kernel polls the stack when they are.
     fn is_sending(&mut self) -> bool;
 }
 
-/// The device, if there is one.
+/// Queue of the device, if there is a device.
 pub(crate) struct DeviceLink<'a, H> {
     device: &'a mut Option<H>,
-    /// Whether a frame has been queued.
+    /// True if a frame has been queued.
     pub(crate) has_taken: bool,
 }
 
@@ -91,7 +91,7 @@ impl Link for Queue {
         false
     }
 
-    /// Reserves the memory, so that queueing the frame cannot fail.
+    /// Reserves memory, so that queueing the frame cannot fail.
     fn can_transmit(&mut self, size: usize) -> bool {
         let missing = size.saturating_sub(self.spare.len());
         self.frames.len() < MAX_QUEUED

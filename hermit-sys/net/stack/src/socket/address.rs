@@ -1,4 +1,8 @@
-//! Addresses as programs give them, and as they are on the wire.
+//! Addresses as programs specify them, and as they are on the wire.
+//!
+//! A socket of family IPv6 may use IPv4 by IPv4-mapped addresses, and a link-local IPv6 address has a scope:
+//! the index of an interface. Inside of the stack, an [`Endpoint`] has neither. It is converted when a call
+//! passes or returns an address. [`Scope`] is the set of local addresses at which a bound socket receives.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -6,19 +10,19 @@ use hermit_interface::Errno;
 
 use crate::socket::kind::{Family, Kind};
 
-/// Indices of the loopback and of the device's interface, which are the scopes of link-local addresses, as in
-/// Linux.
+/// Indices of the loopback and of the device's interface, as in Linux. They are the scopes of link-local
+/// addresses.
 const LOOPBACK: u32 = 1;
 const INTERFACE: u32 = 2;
 
-/// True if an address, unicast or of a group, is link-local: its scope, the index of an interface, is part of
+/// True if an address, unicast or multicast, is link-local. Its scope, the index of an interface, is part of
 /// it.
 fn needs_scope(address: &SocketAddrV6) -> bool {
     let [first, second, ..] = address.ip().octets();
     address.ip().is_unicast_link_local() || first == 0xff && second & 15 == 2
 }
 
-/// An address of the network, with its scope if it has one, and port 0.
+/// Returns an address of the network, with its scope if it has one, and port 0.
 #[must_use]
 pub fn with_scope(address: IpAddr) -> SocketAddr {
     let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
@@ -29,8 +33,8 @@ pub fn with_scope(address: IpAddr) -> SocketAddr {
 ///
 /// # Errors
 ///
-/// `EINVAL`: it has none and needs one, or a stream would be bound to a group. `ENODEV`: there is no such
-/// interface.
+/// `EINVAL`: it needs a scope and has no scope, or a stream would be bound to a group. `ENODEV`: there is no
+/// such interface.
 pub(crate) fn check_bound_scope(address: SocketAddr, kind: Kind) -> Result<(), Errno> {
     let SocketAddr::V6(address) = address else { return Ok(()) };
     match address.scope_id() {
@@ -42,15 +46,16 @@ pub(crate) fn check_bound_scope(address: SocketAddr, kind: Kind) -> Result<(), E
     }
 }
 
-/// Checks the scope of the peer of a socket that is bound to `local`, whose scope counts for both.
+/// Checks the scope of the peer of a socket that is bound to `local`. The scope of either address counts for
+/// both.
 ///
 /// # Errors
 ///
-/// `EINVAL`: it has none and needs one.
+/// `EINVAL`: it needs a scope and has no scope.
 pub(crate) fn check_peer_scope(address: SocketAddr, local: SocketAddr, kind: Kind) -> Result<(), Errno> {
     let SocketAddr::V6(address) = address else { return Ok(()) };
     let is_scoped = address.scope_id() != 0 || matches!(local, SocketAddr::V6(local) if needs_scope(&local));
-    // A stream has another error for groups.
+    // For groups, a stream fails with another error.
     let is_group = kind == Kind::Stream && address.ip().is_multicast();
     if needs_scope(&address) && !is_scoped && !is_group { Err(Errno::EINVAL) } else { Ok(()) }
 }
@@ -81,7 +86,7 @@ impl Endpoint {
         }
     }
 
-    /// Converts to an address as a socket of this family presents it to the program.
+    /// Converts to an address in the form in which a socket of this family returns it to the program.
     pub(crate) fn present(self, family: Family) -> SocketAddr {
         match (family, self.address) {
             (Family::V4, IpAddr::V4(address)) => SocketAddrV4::new(address, self.port).into(),
@@ -113,13 +118,13 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
-    /// The tuple as the other end sees it.
+    /// Returns the tuple from the view of the other end.
     pub(crate) const fn reversed(&self) -> Self {
         Self { local: self.remote, remote: self.local }
     }
 }
 
-/// The local addresses at which a bound socket receives.
+/// Local addresses at which a bound socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All addresses of one or both IP versions.
@@ -129,11 +134,11 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The scope of a socket bound to an address. `::` includes IPv4, unless `IPV6_V6ONLY` is set.
+    /// Returns the scope of a socket bound to an address. `::` includes IPv4, unless `IPV6_V6ONLY` is set.
     pub(crate) const fn new(address: IpAddr, family: Family, is_v6_only: bool) -> Self {
         match address {
             address if !address.is_unspecified() => Self::One(address),
-            // `::ffff:0.0.0.0` is all of IPv4, for a socket of either family.
+            // `::ffff:0.0.0.0` means all of IPv4, for a socket of either family.
             IpAddr::V4(_) => Self::Any { v4: true, v6: false },
             IpAddr::V6(_) => Self::Any { v4: matches!(family, Family::V6) && !is_v6_only, v6: true },
         }
@@ -152,7 +157,7 @@ impl Scope {
         }
     }
 
-    /// Whether the two scopes have an address in common.
+    /// True if the two scopes have an address in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         match (self, other) {
             (Self::Any { v4, v6 }, Self::Any { v4: other_v4, v6: other_v6 }) => {

@@ -1,5 +1,9 @@
-//! Buffer accounting: the buffers of a connection are the smaller the more connections there are, within a
-//! total limit.
+//! Buffer accounting: memory for data and connections, within a total limit.
+//!
+//! The more connections there are, the smaller are the initial buffers of a new one. Buffers then grow, as
+//! their connections need it, while less than half of the memory is in use. All data is charged to one
+//! [`Pool`]. A writer that finds all memory in use fails with `EAGAIN`. It is recorded here, and woken when
+//! there is memory again.
 
 use alloc::collections::VecDeque;
 
@@ -14,18 +18,18 @@ pub(crate) const SMALLEST: usize = 8 << 10;
 /// Maximum size in bytes to which a buffer grows: the bandwidth-delay product of 100 Mbit/s and 300 ms.
 const MAX_GROWN: usize = if cfg!(miri) { LARGEST } else { 4 << 20 };
 
-/// A buffer grows to at most the total limit divided by this.
+/// Divisor of the total limit: a buffer grows to at most this part of it.
 const GROWN_SHARE: usize = 4;
 
-/// Default of the total limit in bytes.
+/// Default total limit in bytes.
 const DEFAULT_LIMIT: usize = 16 << 20;
 
-/// The n-th connection starts with buffers of the total limit divided by n times this. Their sum stays below
-/// the limit, because it grows like the logarithm of n.
+/// The n-th connection starts with buffers of the total limit divided by `n * SHARES`. The sum of 1/n grows
+/// like the logarithm of n, so the buffers stay below the limit.
 const SHARES: usize = 10;
 
-/// Data of connections without a socket takes at most the total limit divided by this: peers decide how long
-/// it stays.
+/// Divisor of the total limit: data of connections without a socket takes at most this part of it. Peers
+/// decide how long such data stays.
 pub(crate) const ORPHANED_PART: usize = 2;
 
 /// Approximate size in bytes of a connection without data.
@@ -36,12 +40,11 @@ pub(crate) const CONNECTION: usize = 2 << 10;
 pub(crate) struct BufferAccounting {
     pool: Pool,
     connections: usize,
-    /// Bytes that connections without a socket had to deliver when their sockets were closed, and how many
-    /// there may be.
+    /// Bytes that connections without a socket still had to deliver when their sockets were closed, and the
+    /// maximum of this number.
     orphaned: usize,
     max_orphaned: usize,
-    /// Slots of connections whose writers wait until not all memory is in use, in the order in which they
-    /// were refused.
+    /// Slots of connections whose writers wait for memory, in the order in which they were refused.
     refused: VecDeque<u32>,
 }
 
@@ -52,23 +55,23 @@ impl BufferAccounting {
         Self { pool: Pool::new(limit), connections: 0, orphaned: 0, max_orphaned, refused: VecDeque::new() }
     }
 
-    /// Buffer pool of TCP connections.
+    /// Returns the buffer pool.
     pub(crate) const fn pool(&mut self) -> &mut Pool {
         &mut self.pool
     }
 
-    /// Bytes in use, without the buffers that the pool keeps for reuse.
+    /// Bytes in use, without the buffers that the pool caches.
     #[cfg(test)]
     pub(crate) const fn used(&self) -> usize {
         self.pool.used()
     }
 
-    /// Size in bytes of the buffers that the pool keeps for reuse.
+    /// Size in bytes of the buffers that the pool caches.
     pub(crate) const fn kept(&self) -> usize {
         self.pool.kept()
     }
 
-    /// Frees the buffers that the pool keeps for reuse.
+    /// Frees the buffers that the pool caches.
     pub(crate) fn reclaim(&mut self) {
         self.pool.reclaim();
     }
@@ -78,13 +81,13 @@ impl BufferAccounting {
         self.pool.limit()
     }
 
-    /// Charges `bytes` of received data; `false` if there is no memory left for these.
+    /// Charges `bytes` of received data; `false` without memory for received data.
     pub(crate) const fn charge(&mut self, bytes: usize) -> bool {
         self.pool.charge(bytes, Purpose::Received)
     }
 
-    /// Notes that the writer of a connection waits for memory. Returns whether it is noted: not if it was the
-    /// heap that had none.
+    /// Records that the writer of a connection waits for memory. Returns false if it is not recorded, because
+    /// the heap and not the pool has no memory.
     pub(crate) fn refuse(&mut self, slot: u32) -> bool {
         let is_noted = self.pool.left() == 0 && self.refused.try_reserve(1).is_ok();
         if is_noted {
@@ -93,13 +96,13 @@ impl BufferAccounting {
         is_noted
     }
 
-    /// Whether a writer waits for memory, and there is some.
+    /// True if a writer waits for memory, and there is some.
     #[inline]
     pub(crate) fn may_resume(&self) -> bool {
         !self.refused.is_empty() && self.pool.left() > 0
     }
 
-    /// Takes the connections whose writers may go on: one for each chunk that is left.
+    /// Takes the connections whose writers may continue: one for each free chunk.
     pub(crate) fn take_resumed(&mut self) -> impl Iterator<Item = u32> {
         let count = self.pool.left().min(self.refused.len());
         self.refused.drain(..count)
@@ -117,9 +120,9 @@ impl BufferAccounting {
         power.clamp(SMALLEST, LARGEST)
     }
 
-    /// Initial and maximum buffer size in bytes of the next connection; both are the wanted size, if there is
-    /// one, within limits. The maximum, which decides the window scale, does not depend on the number of
-    /// connections: it is the same when a peer is answered with a SYN cookie and when the cookie comes back.
+    /// Initial and maximum buffer size in bytes of the next connection. If a size is wanted, both are this
+    /// size, within limits. The maximum determines the window scale, and must not depend on the number of
+    /// connections: it must be the same when a SYN cookie is sent and when it is acknowledged.
     pub(crate) fn buffer(&self, wanted: Option<u32>) -> (u32, u32) {
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
         if let Some(wanted) = wanted {
@@ -143,8 +146,8 @@ impl BufferAccounting {
         Ok(())
     }
 
-    /// Counts `bytes` of a connection whose socket is closed, if it may still deliver them: the first one
-    /// always may.
+    /// Counts `bytes` of a connection whose socket is closed; `false` if it may not deliver them. The first
+    /// one always may.
     pub(crate) const fn orphan(&mut self, bytes: usize) -> bool {
         let fits = self.orphaned == 0 || bytes <= self.max_orphaned.saturating_sub(self.orphaned);
         if fits {
@@ -153,12 +156,12 @@ impl BufferAccounting {
         fits
     }
 
-    /// Counts the bytes of a connection without a socket no longer.
+    /// Removes the bytes of a connection without a socket from the count.
     pub(crate) const fn disown(&mut self, bytes: usize) {
         self.orphaned = self.orphaned.saturating_sub(bytes);
     }
 
-    /// Lets all connections deliver their data, at the end of the machine.
+    /// Allows all connections to deliver their data, at the end of the machine.
     pub(crate) const fn keep_orphans(&mut self) {
         self.max_orphaned = usize::MAX;
     }
@@ -169,7 +172,7 @@ impl BufferAccounting {
         self.uncount();
     }
 
-    /// Refunds a connection without buffers.
+    /// Refunds a connection that has no buffers.
     pub(crate) const fn uncount(&mut self) {
         self.refund(CONNECTION);
         self.connections = self.connections.saturating_sub(1);

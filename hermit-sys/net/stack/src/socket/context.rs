@@ -1,4 +1,4 @@
-//! What a protocol may use, beside its own state.
+//! Context of a call on a protocol: everything except the protocol's own state.
 
 use crate::host::Random;
 use crate::ip::layer::Ip;
@@ -6,14 +6,14 @@ use crate::phy::Phy;
 use crate::socket::buffers::BufferAccounting;
 use crate::socket::ports::Ports;
 
-/// The layers below a protocol, and what it shares with others.
+/// Layers below a protocol, and state that it shares with others.
 pub(crate) struct Context<'a> {
     /// Time in nanoseconds.
     pub(crate) now: u64,
     pub(crate) phy: &'a mut Phy,
     pub(crate) ip: &'a mut Ip,
     pub(crate) buffers: &'a mut BufferAccounting,
-    /// Ports of TCP, which its shards share.
+    /// Ports of TCP, shared by its shards.
     pub(crate) tcp_ports: &'a mut Ports,
     pub(crate) random: &'a mut dyn Random,
 }

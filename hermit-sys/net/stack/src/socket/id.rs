@@ -3,10 +3,10 @@
 use crate::socket::kind::Kind;
 use crate::socket::slab::Key;
 
-/// Bit of the slot that tells datagram sockets, which have a table of their own.
+/// Bit of the slot that is set for datagram sockets, which have a table of their own.
 const DATAGRAM: u32 = 1 << 31;
 
-/// Identifier of a socket. It is valid until the socket is closed, and not reused.
+/// Identifier of a socket. It is valid until the socket is closed, and is not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
@@ -33,7 +33,7 @@ impl SocketId {
         self.0
     }
 
-    /// Converts from a number. Calls fail with `EBADF` if no socket has it.
+    /// Converts from a number. Calls fail with `EBADF` if no socket has this number.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)

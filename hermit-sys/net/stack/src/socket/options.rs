@@ -1,4 +1,8 @@
 //! Socket options: their defaults, and setting and reading them.
+//!
+//! Most options are stored in [`SocketSettings`], and read where they have an effect. Options that depend on
+//! the state of the socket, such as `SO_REUSEADDR`, are handled by the socket table. Changes of multicast
+//! memberships are parsed here and executed by UDP.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -10,8 +14,8 @@ use crate::socket::kind::Family;
 /// Maximum buffer size in bytes: Linux's `rmem_max`.
 const MAX_BUFFER: u32 = 4 << 20;
 
-/// Minimum buffer sizes in bytes: half of Linux's `SOCK_MIN_SNDBUF`, which counts bookkeeping, too; and
-/// `SOCK_MIN_RCVBUF`, so that a full segment fits.
+/// Minimum buffer sizes in bytes. For sending, it is half of Linux's `SOCK_MIN_SNDBUF`, which counts
+/// bookkeeping, too. For receiving, it is `SOCK_MIN_RCVBUF`, so that a full segment fits.
 const MIN_SEND_BUFFER: u32 = 2304;
 const MIN_RECEIVE_BUFFER: u32 = 2304;
 
@@ -78,27 +82,27 @@ impl SocketSettings {
     }
 }
 
-/// A hop limit; -1 stands for the default.
+/// Checks a hop limit; -1 means the default.
 fn hops(value: u32, default: u8) -> Result<u8, Errno> {
     if value == u32::MAX { Ok(default) } else { u8::try_from(value).map_err(|_| Errno::EINVAL) }
 }
 
-/// A hop limit of at least 1; -1 stands for the default.
+/// Checks a hop limit of at least 1; -1 means the default.
 fn unicast_hops(value: u32, default: u8) -> Result<u8, Errno> {
     hops(value, default).and_then(|hops| if hops == 0 { Err(Errno::EINVAL) } else { Ok(hops) })
 }
 
-/// A keep-alive time in seconds.
+/// Checks a keep-alive time in seconds.
 const fn seconds(value: u32) -> Result<u32, Errno> {
     if value == 0 || value > 32_767 { Err(Errno::EINVAL) } else { Ok(value) }
 }
 
-/// Interface of a membership, as a program names it.
+/// Interface of a membership, as a program specifies it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InterfaceName {
-    /// The one with this address; the unspecified address is any interface.
+    /// Interface with this address; the unspecified address means any interface.
     Address(Ipv4Addr),
-    /// The one with this index; 0 is any interface.
+    /// Interface with this index; 0 means any interface.
     Index(u32),
 }
 
@@ -111,11 +115,11 @@ pub(crate) struct MembershipChange {
 }
 
 impl MembershipChange {
-    /// The change that an option of a socket of this family asks for; `None` if it is another option.
+    /// Returns the change that an option of a socket of this family requests; `None` if it is another option.
     ///
     /// # Errors
     ///
-    /// `EINVAL`: not a multicast address, or one of the other family.
+    /// `EINVAL`: it is not a multicast address, or is one of the other family.
     pub(crate) fn of(option: &SocketOption, name: OptionName, family: Family) -> Result<Option<Self>, Errno> {
         let by_address = InterfaceName::Address(option.interface.v4());
         let by_index = InterfaceName::Index(option.value);
@@ -136,7 +140,7 @@ impl MembershipChange {
 }
 
 impl SocketSettings {
-    /// Sets an option that depends on nothing else.
+    /// Sets an option that does not depend on the state of the socket.
     pub(super) fn set(&mut self, name: OptionName, value: u32) -> Result<(), Errno> {
         let is_on = value != 0;
         match name {
@@ -159,7 +163,7 @@ impl SocketSettings {
             }
             OptionName::Ttl => self.ttl = unicast_hops(value, DEFAULTS.ttl)?,
             OptionName::HopLimit => self.hop_limit = unicast_hops(value, DEFAULTS.hop_limit)?,
-            // As on Linux, the low eight bits of any value.
+            // Uses the low eight bits of any value, as Linux does.
             OptionName::TypeOfService => self.class = value.to_le_bytes()[0],
             OptionName::MulticastTtl => self.multicast_ttl = hops(value, DEFAULTS.multicast_ttl)?,
             OptionName::MulticastLoopV4 => self.multicast_loop_v4 = is_on,
@@ -176,7 +180,8 @@ impl SocketSettings {
         Ok(())
     }
 
-    /// Value of an option, with the sizes in bytes of the receive and send buffer in use.
+    /// Returns the value of an option. The arguments are the sizes in bytes of the receive and send buffer in
+    /// use.
     pub(super) fn get(&self, name: OptionName, (receive, send): (u32, u32)) -> Result<u32, Errno> {
         Ok(match name {
             OptionName::NoDelay => self.no_delay.into(),

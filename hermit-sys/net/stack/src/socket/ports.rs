@@ -1,4 +1,10 @@
 //! The port table of a protocol.
+//!
+//! For each local port in use, the table has the bound sockets and the number of connections. It decides if a
+//! port may be bound, with the rules of Linux: two bindings conflict if they have an address in common,
+//! unless both have `SO_REUSEADDR` and the existing one does not listen. Connections count, too, also in
+//! TIME-WAIT: a port with connections can be bound only if their sockets and the new one have `SO_REUSEADDR`.
+//! The shards of TCP share one table.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -10,7 +16,7 @@ use hermit_interface::Errno;
 use crate::socket::address::Scope;
 use crate::socket::slab::table_of;
 
-/// The range of ephemeral ports: Linux's `ip_local_port_range`.
+/// Range of ephemeral ports: Linux's `ip_local_port_range`.
 const FIRST: u16 = 32_768;
 const LAST: u16 = 60_999;
 
@@ -22,13 +28,13 @@ pub(crate) struct Binding {
     /// `SO_REUSEADDR`.
     pub(crate) reuse: bool,
     pub(crate) is_listening: bool,
-    /// Whether this is the replica of a listener in another shard, which conflicts with what that conflicts
-    /// with.
+    /// True if this is the replica of a listener in another shard. It is ignored in checks, since the
+    /// listener itself has the same conflicts.
     pub(crate) is_replica: bool,
 }
 
 impl Binding {
-    /// Whether the binding conflicts with another one (Linux's `inet_csk_bind_conflict`).
+    /// True if the binding conflicts with another one (Linux's `inet_csk_bind_conflict`).
     fn excludes(&self, scope: Scope, reuse: bool) -> bool {
         let shared = self.reuse && reuse && !self.is_listening;
         self.scope.overlaps(scope) && !shared
@@ -50,7 +56,7 @@ impl Port {
     }
 }
 
-/// The ports of one protocol.
+/// Ports of one protocol.
 #[derive(Debug)]
 pub(crate) struct Ports {
     ports: HashMap<u16, Port, FixedState>,
@@ -61,12 +67,13 @@ impl Ports {
         Self { ports: HashMap::with_hasher(FixedState::with_seed(seed)) }
     }
 
-    /// The sockets that are bound to a port.
+    /// Returns the sockets that are bound to a port.
     pub(crate) fn bindings(&self, port: u16) -> &[Binding] {
         self.ports.get(&port).map_or(&[], |port| &port.bindings)
     }
 
-    /// The listener of a shard for an address: one bound to it takes precedence over one bound to all.
+    /// Returns the listener of a shard for an address. A listener bound to the address takes precedence over
+    /// one bound to all addresses.
     pub(crate) fn listener(&self, port: u16, destination: IpAddr, shard: u32) -> Option<u32> {
         let is_listener = |binding: &&Binding| binding.is_listening && table_of(binding.slot) == shard;
         let listening = self.bindings(port).iter().filter(is_listener);
@@ -74,23 +81,23 @@ impl Ports {
         fitting.max_by_key(|binding| matches!(binding.scope, Scope::One(_))).map(|binding| binding.slot)
     }
 
-    /// Whether a socket other than `slot` conflicts with a new binding.
+    /// True if a socket other than `slot` conflicts with a new binding.
     pub(crate) fn is_taken(&self, port: u16, scope: Scope, reuse: bool, slot: Option<u32>) -> bool {
         self.ports.get(&port).is_some_and(|port| {
             let is_other = |binding: &&Binding| Some(binding.slot) != slot && !binding.is_replica;
             let others = port.bindings.iter().filter(is_other);
             let conflict = others.into_iter().any(|binding| binding.excludes(scope, reuse));
-            // What is left are connections whose socket is not bound any more.
+            // No binding conflicts. Connections of sockets that are no longer bound may still conflict.
             conflict || slot.is_none() && (port.exclusive > 0 || port.connections > 0 && !reuse)
         })
     }
 
-    /// Whether a port has neither bindings nor connections.
+    /// True if a port has neither bindings nor connections.
     pub(crate) fn is_unused(&self, port: u16) -> bool {
         !self.ports.contains_key(&port)
     }
 
-    /// A free ephemeral port; the search starts at a random one.
+    /// Chooses a free ephemeral port. The search starts at a random port.
     pub(crate) fn choose(random: u64, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let count = u64::from(LAST - FIRST) + 1;
         let start = u16::try_from(random % count).unwrap_or(0);
@@ -150,7 +157,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Uncounts a connection at a port.
+    /// Removes a connection at a port from the count.
     pub(crate) fn disconnected(&mut self, port: u16, reuse: bool) {
         self.change(port, |port| {
             port.connections = port.connections.saturating_sub(1);

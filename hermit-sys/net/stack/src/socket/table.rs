@@ -1,4 +1,9 @@
 //! The sockets of a protocol, and their binding to local addresses.
+//!
+//! A slot of the table has a [`Socket`] with the state of its protocol. A TCP connection without a socket has
+//! a slot, too: one that is not accepted yet, or that outlives its socket. `wake` counts an event of a
+//! socket. The facade takes all events at the end of a call or poll, and wakes their waiters through the
+//! host. They are counted instead of woken at once, because the stack is borrowed during the call.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,7 +19,7 @@ use crate::socket::options::SocketSettings;
 use crate::socket::ports::{Binding, Ports};
 use crate::socket::slab::{Key, Slab};
 
-/// A socket with the state of its protocol; or a connection without a socket: not accepted yet, or closed.
+/// A socket with the state of its protocol, or a connection without a socket: not accepted yet, or closed.
 #[derive(Debug)]
 pub(crate) struct Socket<S> {
     /// Argument of [`Host::wake`](crate::Host::wake). `None` for a connection without a socket.
@@ -25,15 +30,15 @@ pub(crate) struct Socket<S> {
     pub(crate) error: Option<Errno>,
     /// Local address as bound. With port 0 the socket has no binding in the port table.
     pub(crate) local: Endpoint,
-    /// Whether the stack chose the port, which is then released when the socket is disconnected.
+    /// True if the stack chose the port. It is then released when the socket is disconnected.
     pub(crate) has_any_port: bool,
     pub(crate) state: S,
-    /// Number of events that waiters are to be woken for.
+    /// Number of events whose waiters must be woken.
     events: u32,
 }
 
 impl<S> Socket<S> {
-    /// A socket that is not bound.
+    /// Creates a socket that is not bound.
     pub(crate) const fn new(
         waker_key: Option<usize>,
         family: Family,
@@ -44,17 +49,17 @@ impl<S> Socket<S> {
         Self { waker_key, family, settings, error: None, local, has_any_port: false, state, events: 0 }
     }
 
-    /// Whether the socket is bound.
+    /// True if the socket is bound.
     pub(crate) const fn is_bound(&self) -> bool {
         self.local.port != 0
     }
 
-    /// The local addresses at which the socket receives, if it is bound.
+    /// Local addresses at which the socket receives, if it is bound.
     pub(crate) const fn scope(&self) -> Scope {
         Scope::new(self.local.address, self.family, self.settings.only_v6)
     }
 
-    /// Whether the socket may be bound to an address.
+    /// Checks that the socket may be bound to an address.
     ///
     /// # Errors
     ///
@@ -73,12 +78,12 @@ impl<S> Socket<S> {
 #[derive(Debug)]
 pub(crate) struct SocketTable<S> {
     sockets: Slab<Socket<S>>,
-    /// Slots of sockets with events, for which the facade wakes.
+    /// Slots of sockets with events, whose waiters the facade wakes.
     woken: Vec<u32>,
 }
 
 impl<S> SocketTable<S> {
-    /// The table with this number among those of its protocol.
+    /// Creates the table with this number among the tables of its protocol.
     pub(crate) const fn numbered(table: u32) -> Self {
         Self { sockets: Slab::numbered(table), woken: Vec::new() }
     }
@@ -89,7 +94,7 @@ impl<S> SocketTable<S> {
     ///
     /// `ENOMEM`.
     pub(crate) fn insert(&mut self, socket: Socket<S>) -> Result<u32, Errno> {
-        // Reserved, so that an event cannot be lost.
+        // Memory is reserved, so that an event cannot be lost.
         let missing = (self.sockets.slots() + 1).saturating_sub(self.woken.len());
         self.woken.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
         self.sockets.insert(socket)
@@ -102,24 +107,24 @@ impl<S> SocketTable<S> {
         Some(socket)
     }
 
-    /// Removes a socket that stays bound.
+    /// Removes a socket, but not its binding.
     pub(crate) fn take(&mut self, slot: u32) -> Option<Socket<S>> {
         self.sockets.remove(slot).map(|socket| Socket { events: 0, ..socket })
     }
 
-    /// The socket in a slot.
+    /// Returns the socket in a slot.
     #[inline]
     pub(crate) fn get(&self, slot: u32) -> Option<&Socket<S>> {
         self.sockets.get(slot)
     }
 
-    /// The socket in a slot, mutable.
+    /// Returns the socket in a slot, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Socket<S>> {
         self.sockets.get_mut(slot)
     }
 
-    /// The sockets in two different slots.
+    /// Returns the sockets in two different slots.
     #[inline]
     pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut Socket<S>, &mut Socket<S>)> {
         self.sockets.get_pair_mut(one, other)
@@ -130,7 +135,7 @@ impl<S> SocketTable<S> {
         self.sockets.key(slot)
     }
 
-    /// Slot of a key.
+    /// Returns the slot of a key.
     ///
     /// # Errors
     ///
@@ -145,7 +150,7 @@ impl<S> SocketTable<S> {
         self.sockets.slots()
     }
 
-    /// The slot with an index below [`slots`](Self::slots).
+    /// Returns the slot with an index below [`slots`](Self::slots).
     pub(crate) fn slot_at(&self, index: usize) -> Option<u32> {
         self.sockets.slot_at(index).filter(|_| index < self.slots())
     }
@@ -156,7 +161,7 @@ impl<S> SocketTable<S> {
         self.sockets.len()
     }
 
-    /// Reports an event: the readiness of a socket may have changed.
+    /// Counts an event: the readiness of a socket may have changed.
     pub(crate) fn wake(&mut self, slot: u32) {
         let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.waker_key.is_some()) else {
             return;
@@ -167,7 +172,7 @@ impl<S> SocketTable<S> {
         }
     }
 
-    /// Whether a socket has, or had, an event that is not taken.
+    /// True if an event was counted and not taken yet. Its socket may have been closed.
     #[inline]
     pub(crate) const fn has_events(&self) -> bool {
         !self.woken.is_empty()
@@ -177,7 +182,7 @@ impl<S> SocketTable<S> {
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<usize> {
         while let Some(&slot) = self.woken.last() {
-            // The socket may have been closed meanwhile.
+            // The socket may have been closed in the meantime.
             let socket = self.sockets.get_mut(slot).filter(|socket| socket.waker_key.is_some());
             if let Some(socket) = socket.filter(|socket| socket.events > 0) {
                 socket.events -= 1;
@@ -188,7 +193,7 @@ impl<S> SocketTable<S> {
         None
     }
 
-    /// Binds a socket to an address that [`Socket::check_local`] accepts; port 0 chooses an unused port.
+    /// Binds a socket to an address that [`Socket::check_local`] accepts. Port 0 chooses an unused port.
     ///
     /// # Errors
     ///
@@ -217,7 +222,7 @@ impl<S> SocketTable<S> {
         Ok(())
     }
 
-    /// Releases the port of a socket that is disconnected, if the stack chose it. The address stays.
+    /// Releases the port of a disconnected socket, if the stack chose the port. The address stays.
     pub(crate) fn release_port(&mut self, slot: u32, ports: &mut Ports) {
         let Some(socket) = self.sockets.get_mut(slot).filter(|socket| socket.has_any_port) else { return };
         let port = core::mem::take(&mut socket.local.port);
@@ -226,7 +231,7 @@ impl<S> SocketTable<S> {
 }
 
 impl<S> SocketTable<S> {
-    /// Sets an option other than a membership. `is_connection`: the socket is connected, or has been.
+    /// Sets an option other than a membership. `is_connection` is true if the socket is connected, or was.
     ///
     /// # Errors
     ///
@@ -242,7 +247,7 @@ impl<S> SocketTable<S> {
         let Some(socket) = self.get_mut(slot) else { return Err(Errno::EBADF) };
         match name {
             OptionName::ReuseAddress => {
-                // The port table counts a connection by the value at its start.
+                // The port table counts a connection with the value at its start.
                 if !is_connection {
                     socket.settings.reuse = value != 0;
                 }
@@ -260,7 +265,7 @@ impl<S> SocketTable<S> {
         }
     }
 
-    /// Reads an option. `buffers`: sizes in bytes of the receive and send buffer in use.
+    /// Reads an option. `buffers` are the sizes in bytes of the receive and send buffer in use.
     ///
     /// # Errors
     ///

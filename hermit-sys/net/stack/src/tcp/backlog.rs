@@ -1,4 +1,4 @@
-//! The queues of listeners: half-open connections, the accept queue, deferred SYNs.
+//! Queues of a listener: half-open connections (SYN queue), the accept queue, and deferred SYNs.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,13 +8,13 @@ use hermit_tcp::{Header, Segment};
 use crate::ip::delivery::Via;
 use crate::socket::address::Tuple;
 
-/// A listener.
+/// Queues and limits of a listening socket.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     pub(super) backlog: usize,
     /// Slots of the listener's replicas in the other shards.
     pub(super) replicas: Vec<u32>,
-    /// Which of the listener (0) and its replicas `accept` asks next.
+    /// Index of the next one that `accept` asks: 0 is the listener, others are its replicas.
     pub(super) turn: usize,
     /// Slots of half-open connections, oldest first.
     pub(super) half_open: VecDeque<u32>,
@@ -24,7 +24,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Whether the accept queue is full: as in Linux, it holds one more than the backlog.
+    /// True if the accept queue is full: as in Linux, it holds one more than the backlog.
     pub(super) fn is_full(&self) -> bool {
         self.ready.len() > self.backlog
     }
@@ -56,7 +56,7 @@ pub(crate) struct DeferredSyn {
 }
 
 impl DeferredSyn {
-    /// The SYN, without data: the peer repeats that.
+    /// Returns the SYN without its data, which the peer retransmits.
     pub(super) const fn segment(&self) -> Segment<'static> {
         Segment { header: self.header, payload: &[], is_marked: false }
     }
@@ -68,7 +68,7 @@ pub(crate) struct DeferredSyns {
     /// Number of deferred SYNs of all listeners.
     pub(super) count: usize,
     pub(super) listeners: Vec<u32>,
-    /// Whether there were too many, or one has waited too long, since the queue was last empty.
+    /// True if there were too many, or one has waited too long, since the queue was last empty.
     pub(super) is_flood: bool,
 }
 
@@ -83,7 +83,7 @@ impl DeferredSyns {
         self.count
     }
 
-    /// Whether a SYN flood is likely: there are more SYNs than in a burst of clients.
+    /// True if a SYN flood is likely: there are more SYNs than a burst of clients sends.
     pub(crate) const fn is_flood(&self) -> bool {
         self.is_flood
     }

@@ -15,7 +15,7 @@ use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::path::Path;
 use crate::tcp::shard::{Shard, TcpState};
 
-/// The algorithm of a congestion control.
+/// Returns the algorithm of a congestion control.
 pub(super) const fn algorithm(control: CongestionControl) -> Algorithm {
     match control {
         CongestionControl::Cubic => Algorithm::Cubic,
@@ -30,7 +30,7 @@ fn local_address(bound: Endpoint, remote: Endpoint, routes: &Routes) -> Option<I
 }
 
 impl Shard {
-    /// The connection that an unconnected socket with a port would become.
+    /// Returns the endpoints of the connection that an unconnected, bound socket would become.
     pub(super) fn tuple_of_bound(&self, slot: u32, remote: Endpoint, routes: &Routes) -> Option<Tuple> {
         let socket = self.sockets.get(slot)?;
         let is_candidate = socket.is_bound() && matches!(socket.state, TcpState::Idle);
@@ -40,7 +40,7 @@ impl Shard {
         Some(Tuple { local, remote })
     }
 
-    /// Starts to connect a stream, whose port, if it has one, makes the connection belong to this shard.
+    /// Starts to connect a stream. If the stream has a port, the connection must belong to this shard.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Shard {
         Err(Errno::EINPROGRESS)
     }
 
-    /// Whether a stream may be connected. The result of an earlier attempt is reported once; after a failure
+    /// True if a stream may be connected. It reports the result of an earlier attempt once. After a failure
     /// the stream may be connected again.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Shard {
         let Some(connection) = connection else { return Err(Errno::EISCONN) };
         if connection.is_over {
             self.make_idle(slot, context);
-            // `SO_ERROR` may have cleared the error.
+            // A program may have read, and so cleared, the error with `SO_ERROR`.
             return Err(error.unwrap_or(Errno::ECONNABORTED));
         }
         if connection.phase == Phase::Connecting {
@@ -153,7 +153,7 @@ impl Shard {
         tuple: &Tuple,
         context: &Context<'_>,
     ) -> Parameters {
-        // On the loopback, segments are lost only if memory is short.
+        // On the loopback, segments are lost only if memory is short: there is no congestion.
         let algorithm =
             if path == Path::Local { Algorithm::Unlimited } else { algorithm(settings.congestion) };
         let remote = &tuple.remote.address;

@@ -1,4 +1,9 @@
-//! A connection: its state machine, and the state of its socket.
+//! A connection of the stack: its TCP state machine, and the state that belongs to its socket.
+//!
+//! `hermit_tcp::Connection` knows neither addresses nor sockets nor the device. This type adds them: the
+//! addresses and ports, the path, the phase (half-open, in an accept queue, open), and flags. The flags
+//! record in which queues of its shard the connection is, and what its socket has reported to the program. A
+//! connection may outlive its socket (orphan), until its data is acknowledged.
 
 use hermit_interface::Errno;
 use hermit_tcp::{Events, KeepAlive, State};
@@ -12,26 +17,26 @@ use crate::socket::options::SocketSettings;
 use crate::socket::readiness::Readiness;
 use crate::tcp::path::Path;
 
-/// Number of written bytes from which on they are not held back to be coalesced with more.
+/// Number of written bytes from which on they are sent at once, instead of being coalesced with more.
 const CORK: usize = 32 << 10;
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Phase of a connection, as its socket sees it.
+/// Phase of a connection from the view of its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Active open, not yet answered.
+    /// Active open without an answer yet.
     Connecting,
     /// Passive open of a listener; the peer has not acknowledged the SYN-ACK.
     HalfOpen { listener: u32 },
     /// In the accept queue of a listener.
     Queued { listener: u32 },
-    /// It has, or had, a socket.
+    /// Open: it has a socket, or had one.
     Open,
 }
 
-/// A connection.
+/// A connection, with or without a socket.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) tcp: hermit_tcp::Connection,
@@ -39,36 +44,37 @@ pub(crate) struct Connection {
     pub(crate) path: Path,
     /// Time in nanoseconds at which the handshake started.
     pub(crate) started: u64,
-    /// Whether DF is clear: a router has reported a path MTU below the minimum.
+    /// True if DF is clear, because a router has reported a path MTU below the minimum.
     pub(crate) may_be_fragmented: bool,
     pub(crate) phase: Phase,
-    /// Whether the connection is closed, except for a RST that is to be sent.
+    /// True if the connection is closed. A RST may still have to be sent.
     pub(crate) is_over: bool,
-    /// Whether the connection is in the tables.
+    /// True if the connection is in the tables.
     pub(crate) is_mapped: bool,
-    /// Whether `connect` has reported that the connection is established.
+    /// True if `connect` has reported that the connection is established.
     pub(crate) is_reported: bool,
-    /// Whether the SYN was retransmitted because the peer had an earlier connection in TIME-WAIT.
+    /// True if the SYN was retransmitted because the peer had an earlier connection.
     pub(crate) has_repeated_syn: bool,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
     /// Bytes written since the last transmission.
     pub(crate) held: usize,
-    /// Whether those bytes are held back until the device has sent its frames.
+    /// True if those bytes are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
-    /// Whether the connection is in the list of those that wait for room in the transmit queue of the device.
+    /// True if the connection is in the list of connections that wait for room in the device's transmit
+    /// queue.
     pub(crate) is_blocked: bool,
-    /// Slot in which the other end of a connection within this host was last.
+    /// Last known slot of the other end of a connection within this host.
     pub(crate) peer: Option<u32>,
-    /// Whether the connection is queued to be served.
+    /// True if the connection is in the queue of connections to be served.
     pub(crate) is_dirty: bool,
-    /// Bytes that were not acknowledged when the socket was closed.
+    /// Number of bytes that were not acknowledged when the socket was closed.
     pub(crate) orphaned: usize,
-    /// Whether the last write found all memory in use, and none has been freed since.
+    /// True if the last write found all memory in use, and none has been freed since.
     pub(crate) is_refused: bool,
 }
 
-/// State before a segment, to detect what the segment changes.
+/// State before a segment, used to detect changes by the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) state: State,
@@ -119,17 +125,17 @@ impl Connection {
         }));
     }
 
-    /// Whether the connection may have segments to send: it is not over, or has a RST to send.
+    /// True if the connection may have segments to send: it is not closed, or must send a RST.
     pub(crate) const fn is_sending(&self) -> bool {
         !self.is_over || self.tcp.has_reset_to_send()
     }
 
-    /// Whether written bytes are few enough to be held back until the device has sent its frames.
+    /// True if the written bytes are few enough to be held back until the device has sent its frames.
     pub(crate) const fn may_be_corked(&self) -> bool {
         self.held < CORK
     }
 
-    /// Whether written bytes are held back, or wait for an acknowledgement.
+    /// True if written bytes are held back, or wait for an acknowledgement.
     pub(crate) fn is_held_back(&self) -> bool {
         self.is_corked && self.may_be_corked() || self.tcp.is_held_back()
     }
@@ -144,7 +150,7 @@ impl Connection {
         [self.tcp.send_next(), self.tcp.receive_next()].map(|seq| TcpSeqNumber(seq.0.cast_signed())).into()
     }
 
-    /// Whether the receive direction is closed.
+    /// True if the receive direction is closed.
     pub(crate) const fn is_read_over(&self) -> bool {
         self.is_over || self.shut_read || self.tcp.is_read_closed()
     }
@@ -158,23 +164,23 @@ impl Connection {
         }
     }
 
-    /// Whether a segment has brought data after both directions were shut down, which resets the peer (RFC
+    /// True if a segment has brought data after both directions were shut down. The peer is then reset (RFC
     /// 1122 §4.2.2.13).
     pub(crate) const fn is_received_after_shutdown(&self, before: Snapshot) -> bool {
         self.shut_read && self.shut_write && self.tcp.readable() > before.readable
     }
 
-    /// Whether the handshake has been completed.
+    /// True if the handshake has been completed.
     pub(crate) const fn is_established(&self) -> bool {
         !matches!(self.phase, Phase::Connecting | Phase::HalfOpen { .. })
     }
 
-    /// Whether written data or a FIN is not acknowledged.
+    /// True if written data or a FIN is not acknowledged.
     pub(crate) fn is_outstanding(&self) -> bool {
         self.tcp.unacknowledged() != (0, false)
     }
 
-    /// Whether data or a FIN to another host is not acknowledged yet, after the close.
+    /// True if data or a FIN to another host is not acknowledged yet. Called after the close.
     pub(crate) fn is_undelivered(&self) -> bool {
         let is_missing = if self.is_over { self.tcp.has_reset_to_send() } else { self.is_outstanding() };
         self.path != Path::Local && is_missing
@@ -184,15 +190,15 @@ impl Connection {
         Snapshot { state: self.state(), readable: self.tcp.readable() }
     }
 
-    /// Whether a segment needs no further handling.
+    /// True if a segment needs no further handling.
     pub(crate) fn is_settled(&self, before: Snapshot, now: u64) -> bool {
         self.state() == before.state && !self.tcp.may_send(now)
     }
 
-    /// The error of a write for whose bytes there is no room, after which the writer is woken.
+    /// Returns the error of a write without room for its bytes. The writer is woken when there is room.
     pub(crate) fn refuse(&mut self, slot: u32, buffers: &mut BufferAccounting) -> Errno {
-        // A full buffer drains when the peer acknowledges; otherwise others use all memory, or the heap has
-        // none.
+        // A full buffer drains when the peer acknowledges data. Otherwise other buffers use all memory of the
+        // pool, or the heap has none.
         let is_full = self.tcp.writable() == 0;
         if !is_full && !self.is_refused {
             self.is_refused = buffers.refuse(slot);
@@ -200,12 +206,12 @@ impl Connection {
         if is_full || self.is_refused { Errno::EAGAIN } else { Errno::ENOBUFS }
     }
 
-    /// Whether the readiness may have changed, so that waiters are to be woken.
+    /// True if the readiness may have changed, so that waiters must be woken.
     pub(crate) fn has_news(&self, before: Snapshot, events: Events) -> bool {
         events.intersects(Events::READABLE | Events::WRITABLE) || self.state() != before.state
     }
 
-    /// Readiness as `poll` returns it, by Linux's `tcp_poll`.
+    /// Readiness as `poll` returns it, like Linux's `tcp_poll`.
     pub(crate) fn readiness(&self, has_error: bool) -> Readiness {
         if !self.is_established() && !self.is_over {
             return Readiness { error: has_error, ..Readiness::default() };
@@ -221,9 +227,9 @@ impl Connection {
         }
     }
 
-    /// Whether a SYN of this number may replace the connection, as in TIME-WAIT (RFC 9293 §3.10.7.4): passt
-    /// forgets a connection as soon as it has sent the FIN. If that FIN is lost, the connection stays in
-    /// FIN-WAIT-2, in which one without a socket has nothing to receive.
+    /// True if a SYN of this number may replace the connection, as in TIME-WAIT (RFC 9293 §3.10.7.4). passt
+    /// drops a connection as soon as it has sent the FIN. If this FIN is lost, the connection stays in
+    /// FIN-WAIT-2. Without a socket it has nothing to receive there, and may be replaced.
     pub(crate) fn may_end_before(&self, syn: hermit_tcp::Seq, is_orphan: bool) -> bool {
         let is_done = match self.state() {
             State::TimeWait => true,

@@ -1,8 +1,8 @@
-//! Deferred SYNs, for which their listener has no room yet.
+//! Deferred SYNs: SYNs for which their listener has no room yet.
 //!
 //! A peer retransmits a SYN that is dropped, first after 1 s. passt does not (2023-03, Debian 12): it resets
-//! its client 10 s later. So the stack keeps such SYNs, and answers them in order as the program accepts.
-//! When there are too many, further ones are answered with SYN cookies.
+//! its client 10 s later. The stack therefore keeps such SYNs, and answers them in order as the program
+//! accepts connections. When there are too many, it answers further ones with SYN cookies.
 
 use alloc::collections::VecDeque;
 
@@ -21,15 +21,15 @@ const MAX_DEFERRED: usize = 8192;
 /// Approximate size in bytes of a deferred SYN in memory.
 pub(crate) const SIZE: usize = 200;
 
-/// Deferred SYNs take at most the total buffer limit divided by this.
+/// Divisor of the total buffer limit: deferred SYNs take at most this part of it.
 const SHARE: usize = 16;
 
-/// Time in nanoseconds after which a deferred SYN is dropped: passt has given up, other peers have
-/// retransmitted it.
+/// Time in nanoseconds after which a deferred SYN is dropped. passt has given up by then, and other peers
+/// have retransmitted it.
 const LIFETIME: u64 = 10_000_000_000;
 
-/// Wait in nanoseconds of a deferred SYN that indicates a flood: half of its lifetime, so that it is answered
-/// within the other half.
+/// Wait in nanoseconds of a deferred SYN that indicates a flood. It is half of the lifetime, so that the SYN
+/// is still answered within the other half.
 const MAX_WAIT: u64 = LIFETIME / 2;
 
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
@@ -45,20 +45,20 @@ impl Shard {
         self.listener(listener).map(|listener| &mut listener.deferred)
     }
 
-    /// Whether a listener has deferred SYNs, behind which a new one is queued.
+    /// True if a listener has deferred SYNs. A new one is then queued after them.
     pub(crate) fn has_deferred(&mut self, listener: u32) -> bool {
         !self.deferred.is_empty() && self.deferred_of(listener).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Whether there are as many deferred SYNs as there may be, which indicates a flood.
+    /// True if the maximum number of SYNs is deferred, which indicates a flood.
     pub(crate) fn has_too_many_deferred(&mut self, buffers: &BufferAccounting) -> bool {
         let is_full = self.deferred.count >= self.max_deferred(buffers);
         self.deferred.is_flood |= is_full;
         is_full
     }
 
-    /// Defers a valid SYN. If there are too many, the oldest of the listener is dropped: in a SYN flood, the
-    /// peer of a new one is the likeliest to be still waiting.
+    /// Defers a valid SYN. If there are too many, the oldest SYN of the listener is dropped. In a SYN flood,
+    /// the peer of a new SYN is the most likely one to be still waiting.
     pub(crate) fn defer(
         &mut self,
         listener: u32,
@@ -92,7 +92,7 @@ impl Shard {
         }
     }
 
-    /// Answers deferred SYNs as far as their listeners have room.
+    /// Answers deferred SYNs while their listeners have room.
     pub(crate) fn admit_deferred(&mut self, context: &mut Context<'_>) {
         if self.deferred.is_empty() {
             return;
@@ -102,7 +102,7 @@ impl Shard {
         self.deferred.listeners = listeners;
     }
 
-    /// Answers deferred SYNs of a listener; returns whether some are left.
+    /// Answers deferred SYNs of a listener; returns true if some are left.
     fn admit_deferred_of(&mut self, listener: u32, context: &mut Context<'_>) -> bool {
         while let Some(syn) = self.deferred_of(listener).and_then(VecDeque::pop_front) {
             let wait = context.now - syn.received;
@@ -116,7 +116,7 @@ impl Shard {
         false
     }
 
-    /// Counts `count` deferred SYNs no longer.
+    /// Subtracts `count` deferred SYNs from the count and the memory.
     fn forget_deferred(&mut self, count: usize, buffers: &mut BufferAccounting) {
         self.deferred.subtract(count);
         buffers.refund(count * SIZE);
@@ -128,9 +128,9 @@ impl Shard {
         }
     }
 
-    /// Answers a SYN; returns whether it is to be removed from the queue.
+    /// Answers a SYN; returns true if it must be removed from the queue.
     fn admit(&mut self, listener: u32, syn: &DeferredSyn, context: &mut Context<'_>) -> bool {
-        // The peer has retransmitted the SYN.
+        // The connection exists if the peer has retransmitted the SYN.
         let is_known = self.connections.contains_key(&syn.tuple);
         is_known || self.add_half_open(listener, (&syn.segment(), syn.tuple), syn.via, context)
     }

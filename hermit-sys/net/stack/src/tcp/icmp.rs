@@ -17,7 +17,7 @@ use crate::tcp::shard::Shard;
 const MIN_PATH_MTU_V4: u16 = 552;
 
 impl Tcp {
-    /// Handles an ICMP error about a segment: one about a SYN is the result of `connect`, and one about a
+    /// Handles an ICMP error about a segment. An error about a SYN is the result of `connect`. One about a
     /// SYN-ACK ends the half-open connection, as in Linux (RFC 5461 §3). Others are ignored, since they may
     /// be forged (RFC 5927 §5.2).
     pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, context: &mut Context<'_>) {
@@ -40,8 +40,8 @@ impl Tcp {
         shard.mark(slot);
     }
 
-    /// The connection of a quoted segment, if its sequence number is in flight: others may be forged (RFC
-    /// 5927 §4.1).
+    /// Returns the connection of a quoted segment, if its sequence number is in flight. Otherwise the error
+    /// may be forged (RFC 5927 §4.1).
     fn find_sent(&mut self, quoted: &Quoted<'_>) -> Option<(&mut Shard, u32)> {
         if quoted.protocol != IpProtocol::Tcp {
             return None;

@@ -1,7 +1,12 @@
-//! The layer: its shards.
+//! The TCP layer: its shards, and the mapping from sockets to shards.
 //!
-//! A connection belongs to the shard that its addresses and ports hash to. A shard serves its connections
-//! without the others; they share the port table only. The slot of a socket tells its shard.
+//! A shard has a part of the sockets, and all state that is needed to serve them, so that several CPUs can
+//! serve different shards. A connection belongs to the shard that its addresses and ports hash to. Shards
+//! share only the port table. The slot number of a socket contains the number of its shard.
+//!
+//! A socket gets its shard when it is created, before its peer is known. If `connect` finds that the
+//! connection belongs to another shard, the socket moves there and gets a new key. `moved` maps the old key
+//! to the new one, since the kernel still uses the old one.
 
 use alloc::vec::Vec;
 use core::iter;
@@ -26,22 +31,22 @@ use crate::tcp::shard::Shard;
 use crate::tcp::shard::TcpState;
 use crate::tcp::sharding::Sharding;
 
-/// State of the layer.
+/// State of the TCP layer.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     pub(super) first: Shard,
     pub(super) others: Vec<Shard>,
     pub(super) sharding: Sharding,
-    /// Number of created sockets, modulo 2^32: the shards get them in turn.
+    /// Number of created sockets, modulo 2^32. New sockets are assigned to the shards in turn.
     created: u32,
     /// Options of a new socket.
     defaults: SocketSettings,
-    /// Keys of sockets that were moved to another shard, with their later ones.
+    /// Maps the key of a socket that was moved to another shard to its later key.
     moved: HashMap<Key, Key, FixedState>,
 }
 
 impl Tcp {
-    /// The layer with this number of shards, at least one.
+    /// Creates the layer with a number of shards, at least one.
     pub(crate) fn new(shards: u32, congestion: CongestionControl, random: &mut dyn Random) -> Self {
         let sharding = Sharding::new(shards, random);
         let mut all = sharding.numbers().map(|number| Shard::new(number, sharding, random));
@@ -57,7 +62,7 @@ impl Tcp {
         }
     }
 
-    /// The shard with a number; the first one if there is none.
+    /// Returns the shard with a number, or the first one if there is no such shard.
     #[inline]
     pub(super) fn shard(&mut self, number: u32) -> &mut Shard {
         if number == 0 { &mut self.first } else { self.other_mut(number) }
@@ -75,32 +80,32 @@ impl Tcp {
         self.others.get(index).unwrap_or(&self.first)
     }
 
-    /// The shard of a socket.
+    /// Returns the shard of a socket.
     #[inline]
     pub(crate) fn of(&self, slot: u32) -> &Shard {
         let number = table_of(slot);
         if number == 0 { &self.first } else { self.other(number) }
     }
 
-    /// The shard of a socket, mutable.
+    /// Returns the shard of a socket, mutable.
     #[inline]
     pub(crate) fn of_mut(&mut self, slot: u32) -> &mut Shard {
         self.shard(table_of(slot))
     }
 
-    /// The shard of a connection.
+    /// Returns the shard of a connection.
     #[inline]
     pub(super) fn of_tuple(&mut self, tuple: &Tuple) -> &mut Shard {
         self.shard(self.sharding.shard_of(tuple))
     }
 
-    /// All shards. What runs in each call or poll names the first one itself instead, which takes fewer
-    /// instructions.
+    /// Returns all shards. Code that runs in each call or poll names the first shard itself, which takes
+    /// fewer instructions.
     pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> {
         iter::once(&self.first).chain(&self.others)
     }
 
-    /// All shards, mutable.
+    /// Returns all shards, mutable.
     pub(super) fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard> {
         iter::once(&mut self.first).chain(&mut self.others)
     }
@@ -117,7 +122,7 @@ impl Tcp {
         self.shard(number.unwrap_or(0)).create(family, settings, waker_key)
     }
 
-    /// Slot of a key.
+    /// Returns the slot of a key.
     ///
     /// # Errors
     ///
@@ -138,14 +143,14 @@ impl Tcp {
         self.of(key.slot).sockets.slot(key)
     }
 
-    /// Forgets the moves of a socket that is closed.
+    /// Removes the moves of a socket that is closed.
     pub(crate) fn forget_moves(&mut self, mut key: Key) {
         while let Some(later) = self.moved.remove(&key) {
             key = later;
         }
     }
 
-    /// The slot with an index below the total number of slots, used or free.
+    /// Returns a slot by its index among the slots of all shards, used or free.
     pub(crate) fn slot_at(&self, mut index: usize) -> Option<u32> {
         for shard in self.shards() {
             let slots = shard.sockets.slots();
@@ -168,7 +173,7 @@ impl Tcp {
         local: Endpoint,
         context: &mut Context<'_>,
     ) -> Result<(), Errno> {
-        // Connections of any shard may have had the port.
+        // Expired connections of any shard may still hold the port.
         self.expire_time_wait(context.tcp_ports, context.buffers.pool(), context.now);
         self.of_mut(slot).bind(slot, local, context)
     }
@@ -189,8 +194,8 @@ impl Tcp {
         self.of_mut(slot).connect(slot, remote, context)
     }
 
-    /// Moves a socket that is bound to a port to the shard of the connection that it is to become; a port
-    /// that is chosen for the connection is one of the socket's shard. Returns the slot.
+    /// Moves a bound socket to the shard of the connection that it is about to become. Returns its slot. A
+    /// socket without a port stays: its port is chosen so that the connection belongs to its shard.
     ///
     /// # Errors
     ///
@@ -224,10 +229,10 @@ impl Tcp {
     }
 }
 
-/// What tests look at.
+/// Accessors for tests.
 #[cfg(test)]
 impl Tcp {
-    /// The connection in a slot.
+    /// Returns the connection in a slot.
     pub(crate) fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
         self.of_mut(slot).connection(slot)
     }
@@ -246,7 +251,7 @@ impl Tcp {
         self.shards().map(|shard| shard.sockets.len()).sum::<usize>() - replicas
     }
 
-    /// The connection with a remote port.
+    /// Returns the connection with a remote port.
     pub(crate) fn connection_from(&mut self, port: u16) -> Option<&mut Connection> {
         let slot = self.connections().into_iter().find(|&slot| {
             let connection = self.of(slot).sockets.get(slot).and_then(Socket::connection);

@@ -67,7 +67,7 @@ impl Shard {
         }
     }
 
-    /// Takes a connection that is over out of the tables, and wakes its waiters.
+    /// Removes a connection that is over from the tables, and wakes its waiters.
     fn stop(&mut self, slot: u32, error: Option<Errno>, ports: &mut Ports) {
         self.unmap(slot, ports);
         self.timers.set(slot, None);
@@ -81,7 +81,8 @@ impl Shard {
         self.sockets.wake(slot);
     }
 
-    /// Resets a connection, and ends it. One without a socket is removed once the RST has been sent.
+    /// Resets a connection, and ends it. A connection without a socket is removed after the RST has been
+    /// sent.
     pub(super) fn reset(&mut self, slot: u32, error: Option<Errno>, context: &mut Context<'_>) {
         if let Some(connection) = self.connection(slot) {
             connection.tcp.abort(context.buffers.pool());
@@ -89,7 +90,7 @@ impl Shard {
         self.finish(slot, error, context.tcp_ports);
     }
 
-    /// Ends a connection, except for a RST that is to be sent.
+    /// Ends a connection, which may still have to send a RST.
     pub(super) fn finish(&mut self, slot: u32, error: Option<Errno>, ports: &mut Ports) {
         self.stop(slot, error, ports);
         self.mark(slot);

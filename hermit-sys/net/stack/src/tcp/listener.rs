@@ -1,4 +1,10 @@
 //! Listeners: half-open connections and the accept queue.
+//!
+//! A SYN creates a half-open connection, which answers with a SYN-ACK. The final ACK of the handshake moves
+//! it to the accept queue, from which `accept` takes it. A SYN without room is deferred, and in a flood it is
+//! answered with a SYN cookie. Any host can send SYNs, so the number of half-open connections is bounded for
+//! each listener and for all of them. Above the bound, the oldest one that had time to answer makes room for
+//! a new one.
 
 use core::net::SocketAddr;
 
@@ -18,26 +24,26 @@ use crate::tcp::shard::{Shard, TcpState};
 /// Maximum backlog: Linux's `somaxconn`.
 const MAX_BACKLOG: usize = 4096;
 
-/// Maximum number of half-open connections: of one listener with the smallest and largest backlog, and of all
-/// listeners. Any host on the network can make the stack allocate their memory.
+/// Maximum numbers of half-open connections: for a listener with the smallest and the largest backlog, and
+/// for all listeners. Any host on the network can make the stack allocate their memory.
 const FEW_HALF_OPEN: usize = 128;
 const MANY_HALF_OPEN: usize = 1024;
 const ALL_HALF_OPEN: usize = 2048;
 
-/// Half-open connections take at most the total buffer limit divided by this.
+/// Divisor of the total buffer limit: half-open connections take at most this part of it.
 const HALF_OPEN_PART: usize = 4;
 
-/// Time in nanoseconds after which a half-open connection does not count against the backlog any more.
+/// Time in nanoseconds after which a half-open connection does not count for the backlog any more.
 const GRACE: u64 = 100_000_000;
 
 /// Time in nanoseconds without an answer after which a half-open connection may be discarded in favor of
-/// others, unless there is a SYN flood: the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in Linux. A
-/// peer may be late because of a burst, and its ACK would cause a RST. Frames in the receive queue may hold
-/// the answer.
+/// others, unless there is a SYN flood. It is the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in
+/// Linux. A peer may be late because of a burst, and its ACK would then cause a RST. The answer may also be
+/// in the receive queue already.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
 impl Shard {
-    /// The listener in a slot.
+    /// Returns the listener in a slot.
     pub(super) fn listener(&mut self, slot: u32) -> Option<&mut Listener> {
         match &mut self.sockets.get_mut(slot)?.state {
             TcpState::Listener(listener) => Some(listener),
@@ -98,7 +104,7 @@ impl Shard {
         Ok((slot, remote))
     }
 
-    /// Receives the SYN of a new connection; defers it if the listener has no room, and answers it with a
+    /// Receives the SYN of a new connection. Defers it if the listener has no room, and answers it with a
     /// cookie if too many are deferred.
     pub(crate) fn receive_syn(
         &mut self,
@@ -107,6 +113,7 @@ impl Shard {
         via: Via,
         context: &mut Context<'_>,
     ) {
+        // Deferred SYNs come first.
         let is_behind = self.has_deferred(listener);
         if !is_behind && self.add_half_open(listener, syn, via, context) {
             return;
@@ -137,10 +144,11 @@ impl Shard {
         true
     }
 
-    /// Makes room for one more half-open connection of a listener. The number of young ones is limited by the
-    /// backlog. Old ones stay up to a limit, since a busy peer or guest may be late. Above it the oldest is
-    /// discarded, once its [`ANSWER_TIME`], in a flood its [`GRACE`], has passed: that of the listener, or
-    /// the oldest of all if the total is too high and this listener does not have most of them.
+    /// Makes room for one more half-open connection of a listener. The backlog limits the number of young
+    /// ones. Old ones may stay up to a higher limit, since a busy peer or guest may be late. Above it the
+    /// oldest one is discarded, after its [`ANSWER_TIME`], or in a flood its [`GRACE`], has passed. It is the
+    /// oldest of this listener, or of all listeners if there are too many in total and this listener does not
+    /// have most of them.
     fn make_room(&mut self, slot: u32, context: &mut Context<'_>) -> bool {
         let shards = self.sharding.count();
         let most = context.buffers.limit() / HALF_OPEN_PART / CONNECTION;
@@ -150,10 +158,11 @@ impl Shard {
         if listener.is_full() {
             return false;
         }
+        // Young half-open connections must fit into the accept queue, together with those already in it.
         let room = listener.backlog.max(FEW_HALF_OPEN) + 1 - listener.ready.len();
         let room = listener.backlog.clamp(FEW_HALF_OPEN, MANY_HALF_OPEN).min(room);
         let half_open = listener.half_open.len();
-        // The youngest of those that fill the limit.
+        // Youngest of the connections that are above the limit.
         let last = half_open.checked_sub(room).and_then(|last| listener.half_open.get(last).copied());
         let gives_own = half_open >= MANY_HALF_OPEN || half_open > all / 2;
         let oldest = if gives_own { listener.half_open.front().copied() } else { oldest_of_all };
@@ -165,6 +174,8 @@ impl Shard {
             return true;
         }
         let is_flood = self.deferred.is_flood();
+        // Frames that are not received yet may hold the answer. Unless there is a flood, time counts only up
+        // to the last moment at which the receive queue was empty.
         let (time, answer_time) = if is_flood { (now, GRACE) } else { (context.phy.caught_up, ANSWER_TIME) };
         let latest = time.saturating_sub(answer_time);
         let Some(oldest) = oldest.filter(|&oldest| self.began_by(oldest, latest)) else { return false };
@@ -172,7 +183,7 @@ impl Shard {
         true
     }
 
-    /// Whether a half-open connection started at this time or before.
+    /// True if a half-open connection started at this time or before.
     fn began_by(&mut self, slot: u32, time: u64) -> bool {
         self.connection(slot).is_none_or(|connection| connection.started <= time)
     }
@@ -189,7 +200,7 @@ impl Shard {
         Some(self.parameters(&settings, via.path(&tuple.remote.address), tuple, context))
     }
 
-    /// Whether the accept queue of a listener has room.
+    /// True if the accept queue of a listener has room.
     pub(super) fn is_accepting(&mut self, slot: u32) -> bool {
         self.listener(slot).is_some_and(|listener| !listener.is_full())
     }
@@ -219,10 +230,10 @@ impl Shard {
         Ok(slot)
     }
 
-    /// Whether the final ACK of a handshake is dropped, because the accept queue of its listener is full.
+    /// True if the final ACK of a handshake is dropped, because the accept queue of its listener is full.
     pub(crate) fn drops_final_ack_of(&self, listener: u32) -> bool {
         self.sockets.get(listener).is_some_and(|socket| match &socket.state {
-            // With a larger backlog the handshake completes even so: passt does not retransmit the ACK.
+            // With a larger backlog the handshake completes all the same: passt does not retransmit the ACK.
             TcpState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
             _ => false,
         })
@@ -269,8 +280,8 @@ impl Shard {
         }
     }
 
-    /// Closes a listener: discards half-open connections, resets those in the accept queue and the peers of
-    /// deferred SYNs.
+    /// Closes a listener. Discards half-open connections, and resets connections in the accept queue and the
+    /// peers of deferred SYNs.
     pub(crate) fn close_listener(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(listener) = self.listener(slot).map(core::mem::take) else { return };
         self.reset_deferred(slot, listener.deferred, context);
@@ -282,7 +293,7 @@ impl Shard {
         }
     }
 
-    /// The listener for a SYN with this destination, an own address.
+    /// Returns the listener for a SYN with this destination, an address of this host.
     pub(super) fn find_listener(&self, tuple: &Tuple, ports: &Ports) -> Option<u32> {
         ports.listener(tuple.local.port, tuple.local.address, self.number)
     }

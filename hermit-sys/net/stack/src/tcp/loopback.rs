@@ -1,4 +1,4 @@
-//! The loopback: segments from this host to itself. They are not written as packets, and have no checksum.
+//! Loopback queue: segments from this host to itself. They are not written as packets, and have no checksum.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use hermit_tcp::{Header, Segment};
 
 use crate::socket::address::Tuple;
 
-/// Maximum number of queued segments, and of their bytes.
+/// Maximum number of queued segments, and of their bytes of data.
 const MAX_SEGMENTS: usize = 256;
 const MAX_BYTES: usize = 2 << 20;
 
@@ -44,7 +44,7 @@ pub(crate) struct Loopback {
 }
 
 impl Loopback {
-    /// Whether the queue has room for a segment with `size` bytes of data, for which memory is reserved.
+    /// Reserves memory for a segment with `size` bytes of data; `false` if the queue or the heap has no room.
     pub(super) fn reserve(&mut self, size: usize) -> bool {
         self.segments.len() < MAX_SEGMENTS
             && self.bytes + size <= MAX_BYTES
@@ -87,7 +87,7 @@ impl Loopback {
         self.segments.is_empty()
     }
 
-    /// A number that changes when a segment is taken.
+    /// Returns a number that changes when a segment is taken.
     pub(crate) const fn taken(&self) -> u64 {
         self.taken
     }

@@ -10,7 +10,7 @@ use crate::socket::address::Tuple;
 /// Tick in nanoseconds of the clock by which initial sequence numbers advance (RFC 9293 §3.4.1).
 const ISN_TICK: u64 = 4000;
 
-/// What a number is for, so that none says anything of another one.
+/// Purpose of a number: numbers of different purposes are independent of each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     SequenceNumber = 1,
@@ -28,21 +28,21 @@ impl Secret {
         Self([random.random(), random.random()])
     }
 
-    /// Initial sequence number of a connection: it advances with time, so that a connection's numbers are
-    /// above those of the one before with the same ports, and other connections' say nothing about it.
+    /// Initial sequence number of a connection. It advances with time, so that it is above the numbers of an
+    /// earlier connection with the same ports. It reveals nothing about other connections.
     pub(crate) fn sequence_number(&self, tuple: &Tuple, now: u64) -> Seq {
         Seq(low(now / ISN_TICK)) + self.number(Purpose::SequenceNumber, tuple, 0)
     }
 
-    /// Timestamp clock at time 0 of the connections between two hosts: a peer in TIME-WAIT recognizes a later
-    /// connection by it (RFC 6191 §2).
+    /// Timestamp clock at time 0 of all connections between two hosts. A peer in TIME-WAIT recognizes a later
+    /// connection by its timestamp (RFC 6191 §2).
     pub(crate) fn clock_offset(&self, tuple: &Tuple) -> u32 {
         let mut hosts = *tuple;
         (hosts.local.port, hosts.remote.port) = (0, 0);
         self.number(Purpose::TimestampClock, &hosts, 0)
     }
 
-    /// A number for a connection and `extra`.
+    /// Returns the number for a connection and `extra`.
     pub(crate) fn number(&self, purpose: Purpose, tuple: &Tuple, extra: u32) -> u32 {
         let [local, remote] = [tuple.local, tuple.remote].map(|end| words(end.address));
         let ports = u64::from(tuple.local.port) << 16 | u64::from(tuple.remote.port);

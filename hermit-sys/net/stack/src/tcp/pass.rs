@@ -1,4 +1,5 @@
-//! Data between two sockets of this host, which needs no segments.
+//! Shortcut between two sockets of this host: data is copied to the receive buffer of the peer, without
+//! segments.
 
 use hermit_tcp::Pool;
 
@@ -6,8 +7,8 @@ use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::shard::Shard;
 
 impl Shard {
-    /// Writes bytes of a connection within this host into the receive buffer of its peer, if nothing is under
-    /// way between the two. Returns how many.
+    /// Writes bytes of a connection within this host into the receive buffer of its peer, if no segment
+    /// between the two is queued. Returns the number of bytes.
     pub(super) fn pass(&mut self, slot: u32, bytes: &[u8], pool: &mut Pool, now: u64) -> usize {
         if !self.loopback.is_empty() {
             return 0;
@@ -37,7 +38,7 @@ impl Shard {
         passed
     }
 
-    /// Slot in which the other end of a connection within this host is or was.
+    /// Slot of the other end of a connection within this host. It may be outdated.
     fn local_peer(&mut self, slot: u32) -> Option<u32> {
         let connection = self.connection(slot)?;
         if connection.peer.is_none() {
@@ -50,8 +51,8 @@ impl Shard {
     }
 }
 
-/// Whether data for a connection has no effect but that it can be read, and its reader waits for it: while
-/// there is unread data, small writes are rather coalesced.
+/// True if data for a connection can be read at once and has no other effect, and no data is unread. If data
+/// is unread, small writes are better coalesced in the send buffer.
 const fn takes_data(connection: &Connection) -> bool {
     let is_open = matches!(connection.phase, Phase::Queued { .. } | Phase::Open);
     is_open && !connection.is_over && !connection.shut_read && connection.tcp.readable() == 0

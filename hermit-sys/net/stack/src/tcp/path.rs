@@ -40,7 +40,7 @@ impl Path {
         }
     }
 
-    /// Limits and offloads of the path with this device.
+    /// Limits and offloads of the path with the device of `interface`.
     pub(crate) fn limits(self, interface: Option<&NetInterface>) -> Limits {
         let (Self::Wire(version), Some(interface)) = (self, interface) else {
             return Limits { mtu: LOCAL_MTU, segmented: None, checksum: ChecksumBy::Software };
@@ -70,7 +70,8 @@ impl Via {
 }
 
 impl Limits {
-    /// Maximum segment size, data and options, from or to an address: the MSS of a SYN (RFC 9293 §3.7.1).
+    /// Maximum segment size of data and options, for packets from or to an address: the MSS of a SYN (RFC
+    /// 9293 §3.7.1).
     pub(crate) fn mss(&self, address: &IpAddr) -> u16 {
         Self::without_headers(self.mtu, address)
     }
@@ -80,7 +81,7 @@ impl Limits {
         self.segmented.map_or(0, |packet| Self::without_headers(packet, address))
     }
 
-    /// Packet size without the IP and TCP headers.
+    /// Returns a packet size without the IP and TCP headers.
     pub(crate) fn without_headers(packet: u16, address: &IpAddr) -> u16 {
         let headers = u16::try_from(emit::ip_header(address) + TCP).unwrap_or(u16::MAX);
         packet.saturating_sub(headers)

@@ -1,8 +1,8 @@
-//! Listeners in all shards.
+//! Replicas of listeners, one in each other shard.
 //!
-//! A shard receives SYNs for its connections only. So a listener has a replica in each other shard, with
-//! queues of its own, which has the same waker key and the same options. The port table knows which belongs
-//! to which shard.
+//! A shard receives SYNs for its own connections only. A listener therefore has a replica in each other
+//! shard. The replica has queues of its own, and the same waker key and options. The port table maps a port
+//! to the listener or replica of each shard.
 
 use core::net::SocketAddr;
 
@@ -58,12 +58,12 @@ impl Tcp {
         Ok(())
     }
 
-    /// Slot of a listener's replica, by its number; `None` if there are not as many.
+    /// Slot of a listener's replica, by its number; `None` if there are fewer replicas.
     fn replica(&self, slot: u32, number: usize) -> Option<u32> {
         self.of(slot).sockets.get(slot)?.listener()?.replicas.get(number).copied()
     }
 
-    /// Calls `action` with each replica of a listener and its shard, until one fails.
+    /// Calls `action` with each replica of a listener and its shard, until a call fails.
     fn for_replicas(
         &mut self,
         slot: u32,
@@ -88,7 +88,7 @@ impl Tcp {
         }
     }
 
-    /// Accepts a connection of a listener or of one of its replicas, which are asked in turn.
+    /// Accepts a connection of a listener or of one of its replicas, asked in turn.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Tcp {
         Err(Errno::EAGAIN)
     }
 
-    /// The listener or the replica that is asked next for a connection.
+    /// Returns the listener or replica that is asked next for a connection.
     fn next_turn(&mut self, slot: u32) -> u32 {
         let Some(listener) = self.of_mut(slot).listener(slot) else { return slot };
         let turn = listener.turn;
@@ -157,7 +157,7 @@ impl Tcp {
         self.of_mut(slot).close(slot, is_reset, context)
     }
 
-    /// Sets an option, also of a listener's replicas: their connections have its options.
+    /// Sets an option, also of a listener's replicas: connections inherit the options.
     ///
     /// # Errors
     ///
@@ -174,7 +174,7 @@ impl Tcp {
 }
 
 impl Socket<TcpState> {
-    /// A replica of a listener, with empty queues; `None` if the socket does not listen.
+    /// Creates a replica of a listener, with empty queues; `None` if the socket does not listen.
     fn replica(&self) -> Option<Self> {
         let listener = Listener { backlog: self.listener()?.backlog, ..Listener::default() };
         let state = TcpState::Listener(listener);

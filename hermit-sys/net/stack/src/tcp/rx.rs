@@ -1,4 +1,10 @@
 //! RX of segments: lookup of the connection, and the effects on its socket.
+//!
+//! A segment belongs to a connection by its addresses and ports. Without one, it may be a segment of a
+//! connection in TIME-WAIT, a SYN for a listener, or the acknowledgement of a SYN cookie. Otherwise it is
+//! answered with a RST. After the state machine of the connection has received a segment, `handle_change`
+//! compares the states and updates the socket: it wakes waiters, moves the connection to the accept queue, or
+//! ends it with an error.
 
 use hermit_interface::Errno;
 use hermit_tcp::{Events, Flags, Header, Pool, Segment, Seq, State};
@@ -18,7 +24,8 @@ use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::Packet;
 use crate::wire::tcp::{ChecksumBy, OutgoingSegment, TCP};
 
-/// The RST that answers a segment without connection (RFC 9293 §3.10.7.1); `None` if that is a RST itself.
+/// Returns the RST that answers a segment without a connection (RFC 9293 §3.10.7.1); `None` if the segment is
+/// a RST itself.
 fn reset_for(segment: &Segment<'_>) -> Option<Header> {
     let Header { seq, ack, flags, .. } = segment.header;
     if flags.contains(Flags::RST) {
@@ -47,7 +54,7 @@ impl Tcp {
 }
 
 impl Shard {
-    /// Receives the first segment of the loopback; `false` if there is none.
+    /// Receives the first segment of the loopback; `false` if the queue is empty.
     pub(crate) fn receive_local(&mut self, context: &mut Context<'_>) -> bool {
         let Some(segment) = self.loopback.pop() else { return false };
         self.receive_segment(&segment.segment(), segment.receiver(), Via::Local, context);
@@ -55,7 +62,7 @@ impl Shard {
         true
     }
 
-    /// Receives a segment for a connection or listener, or without either.
+    /// Receives a segment with or without a connection or listener.
     pub(super) fn receive_segment(
         &mut self,
         segment: &Segment<'_>,
@@ -66,6 +73,7 @@ impl Shard {
         let control = segment.header.flags & (Flags::SYN | Flags::ACK | Flags::RST | Flags::FIN);
         let listener =
             if control == Flags::SYN { self.find_listener(&tuple, context.tcp_ports) } else { None };
+        // The SYN may replace a connection that is about to end.
         if listener.is_some() {
             self.end_before(&tuple, segment.header.seq, context);
         }
@@ -85,7 +93,7 @@ impl Shard {
         }
     }
 
-    /// Ends a connection that a SYN of this number replaces, if
+    /// Ends a connection, so that a SYN of this number can replace it, if
     /// [`may_end_before`](Connection::may_end_before) allows it.
     fn end_before(&mut self, tuple: &Tuple, syn: Seq, context: &mut Context<'_>) {
         let Some(&slot) = self.connections.get(tuple) else { return };
@@ -123,6 +131,7 @@ impl Shard {
         }
         let Some(connection) = self.sockets.get_mut(slot).and_then(Socket::connection_mut) else { return };
         if connection.tcp.is_answered_by_reset(&segment.header) {
+            // The peer has an earlier connection with these ports. After the reset it accepts a new SYN.
             if !core::mem::replace(&mut connection.has_repeated_syn, true) {
                 connection.tcp.repeat_syn(context.now);
             }
@@ -141,7 +150,7 @@ impl Shard {
         self.handle_change(slot, before, events, context);
     }
 
-    /// Whether the final ACK of a handshake is dropped; the SYN-ACK is retransmitted later.
+    /// True if the final ACK of a handshake is dropped. The SYN-ACK is retransmitted later.
     fn drops_final_ack(&self, slot: u32) -> bool {
         let connection = self.sockets.get(slot).and_then(|socket| socket.connection());
         match connection.map(|connection| connection.phase) {
@@ -150,7 +159,7 @@ impl Shard {
         }
     }
 
-    /// Handles the changes that a segment has caused.
+    /// Updates the socket of a connection after a segment.
     fn handle_change(&mut self, slot: u32, before: Snapshot, events: Events, context: &mut Context<'_>) {
         let is_closed = events.contains(Events::CLOSED);
         let Some(socket) = self.sockets.get_mut(slot) else { return };
@@ -174,7 +183,7 @@ impl Shard {
                 let error = connection.tcp.failure().map(|_| error);
                 self.end(slot, error, context);
             }
-            // The received data cannot be read any more.
+            // The socket is closed: the received data cannot be read any more.
             Phase::Open if is_orphan && connection.tcp.readable() > 0 => {
                 self.reset(slot, None, context);
             }
@@ -193,15 +202,15 @@ impl Shard {
         }
     }
 
-    /// Answers a segment without connection with a RST.
+    /// Answers a segment without a connection with a RST.
     pub(super) fn refuse(&mut self, tuple: Tuple, segment: &Segment<'_>, via: Via, phy: &mut Phy) {
         if let Some(header) = reset_for(segment) {
             self.answer(tuple, &header, via, phy);
         }
     }
 
-    /// Sends a segment without data and without connection, in answer to a received one; drops it without
-    /// room.
+    /// Sends a segment without data and without a connection, in answer to a received one. Drops it if there
+    /// is no room.
     pub(super) fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
         match via {
             Via::Wire(destination) => answer_on_wire(tuple, header, destination, phy),

@@ -1,4 +1,11 @@
-//! Service of connections by the poll: deadlines, and what was held up.
+//! Service of connections by the poll: expired deadlines, queued connections, and connections that were held
+//! up.
+//!
+//! Each call and each received segment only marks connections that may have something to send. The poll then
+//! serves them from the queue `dirty` of each shard, together with the segments of the loopback. A connection
+//! that finds the transmit queue full moves to the list `blocked`; one that holds small data back, to be
+//! coalesced, is in the list `corked`. Both are marked again when the device has sent frames. The functions
+//! of [`Tcp`] call the same function of all shards, the first one directly.
 
 use alloc::vec::Vec;
 
@@ -23,7 +30,7 @@ impl Tcp {
         self.others.iter_mut().for_each(|shard| shard.expire_time_wait(ports, pool, now));
     }
 
-    /// Answers deferred SYNs as far as their listeners have room.
+    /// Answers deferred SYNs while their listeners have room.
     pub(crate) fn admit_deferred(&mut self, context: &mut Context<'_>) {
         self.first.admit_deferred(context);
         self.others.iter_mut().for_each(|shard| shard.admit_deferred(context));
@@ -35,8 +42,8 @@ impl Tcp {
         self.others.iter_mut().for_each(|shard| shard.run_timers(context));
     }
 
-    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold
-    /// data back.
+    /// Queues the connections that wait for room in the device's transmit queue, and those that hold data
+    /// back.
     pub(crate) fn resume_held(&mut self) {
         self.first.resume_held();
         self.others.iter_mut().for_each(Shard::resume_held);
@@ -47,19 +54,19 @@ impl Tcp {
         connections.into_iter().for_each(|slot| self.of_mut(slot).mark(slot));
     }
 
-    /// Fails the connections that waited for a neighbor which does not answer.
+    /// Fails the connections that waited for a neighbor without an answer.
     pub(crate) fn give_up(&mut self, connections: Vec<u32>, context: &mut Context<'_>) {
         connections.into_iter().for_each(|slot| self.of_mut(slot).give_up(slot, context));
     }
 
-    /// Serves all queued connections, and receives loopback segments; returns whether nothing is left.
+    /// Serves all queued connections, and receives loopback segments; returns true if nothing is left.
     pub(crate) fn work(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
-        // All of them, also if some is left of one.
+        // Works on all shards, also if one of them has work left.
         let is_done = self.first.work(link, context);
         self.others.iter_mut().fold(is_done, |is_done, shard| shard.work(link, context) && is_done)
     }
 
-    /// Wakes writers for whose data there was no memory, as there is some now.
+    /// Wakes writers that found no memory for their data, since there is some now.
     #[cold]
     pub(crate) fn resume_writers(&mut self, buffers: &mut BufferAccounting) {
         for slot in buffers.take_resumed() {
@@ -71,7 +78,7 @@ impl Tcp {
         }
     }
 
-    /// Whether a socket has an event.
+    /// True if a socket has an event.
     #[inline]
     pub(crate) fn has_events(&self) -> bool {
         self.first.sockets.has_events() || self.has_other(|shard| shard.sockets.has_events())
@@ -83,36 +90,36 @@ impl Tcp {
         event.or_else(|| self.others.iter_mut().find_map(|shard| shard.sockets.take_event()))
     }
 
-    /// Whether neither connections nor loopback segments are queued.
+    /// True if neither connections nor loopback segments are queued.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.first.is_settled() && !self.has_other(|shard| !shard.is_settled())
     }
 
-    /// Whether connections wait for room in the transmit queue of the device.
+    /// True if connections wait for room in the transmit queue of the device.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.first.is_waiting() || self.has_other(Shard::is_waiting)
     }
 
-    /// Whether connections wait for anything but time, or SYNs for room.
+    /// True if connections wait for the device, or SYNs for room in their listener.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         self.first.is_held() || self.has_other(Shard::is_held)
     }
 
-    /// Whether all data sent on connections is acknowledged, after all sockets were closed.
+    /// True if all data sent on connections is acknowledged. Called after all sockets were closed.
     pub(crate) fn is_delivered(&mut self) -> bool {
         self.shards_mut().all(Shard::is_delivered)
     }
 
-    /// A number that changes when a segment of the loopback is received.
+    /// Returns a number that changes when a segment of the loopback is received.
     pub(crate) fn received_locally(&self) -> u64 {
         let first = self.first.loopback.taken();
         self.others.iter().fold(first, |sum, shard| sum.wrapping_add(shard.loopback.taken()))
     }
 
-    /// Time of the next timer; `u64::MAX` if there is none.
+    /// Time of the next timer; `u64::MAX` without a timer.
     #[inline]
     pub(crate) fn next(&self, now: u64) -> u64 {
         let first = self.first.next(now);
@@ -121,8 +128,7 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// Whether a condition holds for one of the other shards; a call or poll of a single shard takes two
-    /// instructions.
+    /// True if a condition holds for one of the other shards. Without others, it costs two instructions.
     #[inline]
     fn has_other(&self, condition: impl Fn(&Shard) -> bool) -> bool {
         #[cold]
@@ -149,7 +155,7 @@ impl Shard {
         }
     }
 
-    /// Serves all queued connections, and receives loopback segments, up to a limit; returns whether nothing
+    /// Serves all queued connections, and receives loopback segments, up to a limit. Returns true if nothing
     /// is left.
     pub(super) fn work(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         for _ in 0..WORK {
@@ -160,7 +166,7 @@ impl Shard {
         self.is_settled()
     }
 
-    /// Serves the first connection in the queue; `false` if there is none.
+    /// Serves the first connection in the queue; `false` if it is empty.
     pub(super) fn serve_next(&mut self, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         let Some(slot) = self.dirty.pop_front() else { return false };
         let Some(connection) = self.connection(slot) else { return true };
@@ -173,13 +179,14 @@ impl Shard {
         true
     }
 
-    /// Notes that a connection waits for room in the transmit queue of the device; `false` without memory.
+    /// Adds a connection to the list of those that wait for room in the device's transmit queue; `false`
+    /// without memory.
     fn block(&mut self, slot: u32) -> bool {
         if self.connection(slot).is_none_or(|connection| connection.is_blocked) {
             return true;
         }
-        // Slots of connections that have ended stay in the list until there is room. When they are the most,
-        // all others are queued again, so that peers cannot make the list grow.
+        // Slots of connections that have ended stay in the list until there is room. When they are the
+        // majority, all others are queued again. Otherwise peers could make the list grow without limit.
         if self.blocked.len() >= 2 * self.sockets.slots() {
             self.resume_blocked();
         }
@@ -203,8 +210,8 @@ impl Shard {
         }
     }
 
-    /// Queues the connections that wait for room in the transmit queue of the device, and those that hold
-    /// data back.
+    /// Queues the connections that wait for room in the device's transmit queue, and those that hold data
+    /// back.
     pub(super) fn resume_held(&mut self) {
         while let Some(slot) = self.corked.pop() {
             if let Some(connection) = self.connection(slot) {
@@ -215,7 +222,7 @@ impl Shard {
         self.resume_blocked();
     }
 
-    /// Fails a connection that waited for a neighbor which does not answer.
+    /// Fails a connection that waited for a neighbor without an answer.
     pub(super) fn give_up(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(connection) = self.connection(slot) else { return };
         if connection.phase == Phase::Connecting && !connection.is_over {
@@ -223,27 +230,27 @@ impl Shard {
         }
     }
 
-    /// Whether neither connections nor loopback segments are queued.
+    /// True if neither connections nor loopback segments are queued.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.dirty.is_empty() && self.loopback.is_empty()
     }
 
-    /// Whether connections wait for room in the transmit queue of the device.
+    /// True if connections wait for room in the transmit queue of the device.
     #[inline]
     pub(super) const fn is_waiting(&self) -> bool {
         !self.blocked.is_empty()
     }
 
-    /// Whether connections wait for anything but time, or SYNs for room.
+    /// True if connections wait for the device, or SYNs for room in their listener.
     #[inline]
     pub(super) const fn is_held(&self) -> bool {
         !self.blocked.is_empty() || !self.corked.is_empty() || !self.deferred.is_empty()
     }
 
-    /// Whether all data sent on connections is acknowledged.
+    /// True if all data sent on connections is acknowledged.
     ///
-    /// All sockets are closed, so a connection whose data has been delivered gets no new data, and is not
+    /// All sockets are closed, so a connection whose data has been delivered gets no new data. It is not
     /// checked again.
     pub(super) fn is_delivered(&mut self) -> bool {
         if !self.blocked.is_empty() || !self.corked.is_empty() {
@@ -260,7 +267,7 @@ impl Shard {
         true
     }
 
-    /// Time of the next timer; `u64::MAX` if there is none.
+    /// Time of the next timer; `u64::MAX` without a timer.
     #[inline]
     pub(super) fn next(&self, now: u64) -> u64 {
         let retry = if self.deferred.is_empty() { u64::MAX } else { now.saturating_add(RETRY_INTERVAL) };

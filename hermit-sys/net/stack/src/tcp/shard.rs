@@ -1,4 +1,9 @@
-//! A shard: the connections that one CPU may serve alone, and their timers.
+//! A shard: the sockets and connections that one CPU may serve alone, and their timers.
+//!
+//! It has the socket table, the table of connections by addresses and ports, the records of TIME-WAIT, the
+//! queues of half-open connections and deferred SYNs, the loopback queue, and the timers. A slot identifies a
+//! socket, or a connection without a socket. `dirty`, `blocked` and `corked` are the lists of connections to
+//! be served: see `service`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -50,7 +55,7 @@ impl Socket<TcpState> {
         if let TcpState::Listener(listener) = &self.state { Some(listener) } else { None }
     }
 
-    /// Whether it is a connection whose socket was closed.
+    /// True if it is a connection whose socket was closed.
     pub(crate) fn is_orphan(&self) -> bool {
         self.waker_key.is_none()
             && self.connection().is_some_and(|connection| connection.phase == Phase::Open)
@@ -72,14 +77,14 @@ impl Socket<TcpState> {
     }
 }
 
-/// A shard: sockets and connections, and what they need to be served without the other shards.
+/// Sockets and connections, with all state that is needed to serve them without other shards.
 #[derive(Debug)]
 pub(crate) struct Shard {
     /// Number of the shard, which the slots of its sockets contain.
     pub(super) number: u32,
     pub(super) sharding: Sharding,
     pub(crate) sockets: SocketTable<TcpState>,
-    /// Slots of connections.
+    /// Slots of connections, by addresses and ports.
     pub(crate) connections: Map<Tuple, u32>,
     pub(super) time_wait: TimeWait,
     /// Slots of the half-open connections of all listeners, oldest first.
@@ -98,9 +103,9 @@ pub(crate) struct Shard {
     pub(super) blocked: Vec<u32>,
     /// Slots of connections that hold data back until the device has sent the frames that are queued.
     pub(super) corked: Vec<u32>,
-    /// At shutdown: the data of connections in slots of lower indices has been delivered.
+    /// Used at shutdown: the data of all connections in slots with lower indices has been delivered.
     pub(super) delivered: usize,
-    /// Number of connections and segments that were processed: tests check that it does not depend on the
+    /// Number of connections and segments that were processed. Tests check that it does not depend on the
     /// number of sockets.
     #[cfg(test)]
     pub(crate) visits: u64,
@@ -155,13 +160,13 @@ impl Shard {
         self.sockets.insert(socket)
     }
 
-    /// Removes a socket, its timer and its binding, but not a connection from the tables.
+    /// Removes a socket, its timer and its binding. A connection stays in the tables.
     pub(super) fn remove(&mut self, slot: u32, ports: &mut Ports) -> Option<Socket<TcpState>> {
         self.timers.set(slot, None);
         self.sockets.remove(slot, ports)
     }
 
-    /// The socket in a slot.
+    /// Returns the socket in a slot.
     ///
     /// # Errors
     ///
@@ -170,13 +175,13 @@ impl Shard {
         self.sockets.get_mut(slot).ok_or(Errno::EBADF)
     }
 
-    /// The connection in a slot.
+    /// Returns the connection in a slot.
     #[inline]
     pub(crate) fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
         self.sockets.get_mut(slot).and_then(Socket::connection_mut)
     }
 
-    /// Queues a connection to be served: it may have something to send, or be closed.
+    /// Queues a connection to be served, because it may have something to send, or may have to be closed.
     pub(super) fn mark(&mut self, slot: u32) {
         if let Some(connection) = self.connection(slot)
             && !core::mem::replace(&mut connection.is_dirty, true)
@@ -195,7 +200,7 @@ impl Shard {
         self.sockets.get(slot).map_or_else(Readiness::default, Socket::readiness)
     }
 
-    /// Whether a connection belongs to this shard.
+    /// True if a connection belongs to this shard.
     pub(super) fn owns(&self, tuple: &Tuple) -> bool {
         self.sharding.shard_of(tuple) == self.number
     }

@@ -1,4 +1,4 @@
-//! Which shard a connection belongs to.
+//! Assignment of connections to shards.
 
 use core::hash::BuildHasher as _;
 
@@ -8,7 +8,7 @@ use crate::host::Random;
 use crate::socket::address::Tuple;
 use crate::socket::slab::MAX_TABLES;
 
-/// The number of shards, and the hash by which connections belong to one of them.
+/// Number of shards, and the hash that assigns connections to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sharding {
     count: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Sharding {
 }
 
 impl Sharding {
-    /// One shard at least.
+    /// Creates the assignment for a number of shards, at least one.
     pub(super) fn new(count: u32, random: &mut dyn Random) -> Self {
         Self { count: count.clamp(1, MAX_TABLES), seed: random.random() }
     }
@@ -33,7 +33,7 @@ impl Sharding {
     }
 
     /// Number of the shard of a connection. Both ends of a connection within this host belong to the same
-    /// one.
+    /// shard.
     #[inline]
     pub(super) fn shard_of(&self, tuple: &Tuple) -> u32 {
         if self.count == 1 {
@@ -41,7 +41,7 @@ impl Sharding {
         }
         let hasher = FixedState::with_seed(self.seed);
         let [local, remote] = [tuple.local, tuple.remote].map(|end| hasher.hash_one(end));
-        // The high half of a product: a hash as a fraction of the number of shards.
+        // The high half of the product scales the hash to the number of shards, without a division.
         let number = (((local ^ remote) >> 32) * u64::from(self.count)) >> 32;
         u32::try_from(number).unwrap_or(0)
     }

@@ -1,4 +1,8 @@
-//! Calls on stream sockets.
+//! Calls on stream sockets: bind, send, receive, shutdown, close and options.
+//!
+//! A call changes the state of the connection, and marks it if segments may have to be sent. The kernel polls
+//! the stack after the call, and the poll sends them. Each call on a socket without the right state returns
+//! the errno of Linux. `Tcp` has the calls that concern several shards, such as `listen` and `accept`.
 
 use core::net::SocketAddr;
 
@@ -60,7 +64,7 @@ impl Shard {
             return Err(Errno::EAGAIN);
         }
         let mut passed = 0;
-        // Data behind other data waits with that.
+        // Data after other data waits in the same buffer.
         if connection.path == Path::Local && connection.tcp.unacknowledged().0 == 0 {
             passed = self.pass(slot, bytes, context.buffers.pool(), context.now);
             if passed > 0 && passed == bytes.len() {
@@ -108,7 +112,7 @@ impl Shard {
             return Ok(usize::try_from(taken).unwrap_or(usize::MAX));
         }
         let is_read_over = connection.is_read_over();
-        // Errors after the FIN are not reported to readers.
+        // Readers do not see errors after the FIN.
         if let Some(error) = error.filter(|_| !connection.tcp.is_read_closed()) {
             socket.error = None;
             return Err(error);
@@ -170,7 +174,7 @@ impl Shard {
         if is_sent || connection.phase == Phase::Connecting {
             self.discard(slot, context);
         } else if connection.is_over {
-            // The RST is sent by the next poll, which then removes the connection.
+            // The next poll sends the RST, and then removes the connection.
             self.mark(slot);
         } else if is_reset || is_unread || connection.state() == State::SynReceived {
             // Unread data resets the connection, so that the peer learns of the loss (RFC 2525, section
@@ -179,7 +183,8 @@ impl Shard {
         } else {
             connection.shut(Shutdown::Write);
             let bytes = usize::try_from(connection.tcp.unacknowledged().0).unwrap_or(usize::MAX);
-            // As in Linux, whose `tcp_max_orphans` is a number of connections.
+            // There is too much data without a socket. Linux's `tcp_max_orphans` is a number of connections
+            // instead.
             if !context.buffers.orphan(bytes) {
                 self.reset(slot, None, context);
                 return Ok(());
@@ -190,7 +195,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Shuts a stream down as a close does, before a lingering close.
+    /// Shuts down both directions of a stream before a lingering close (`SO_LINGER`).
     ///
     /// # Errors
     ///

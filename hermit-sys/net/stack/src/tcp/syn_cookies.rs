@@ -1,8 +1,10 @@
-//! SYN cookies (RFC 4987 §3.6): in a SYN flood, SYNs are answered without remembering them.
+//! SYN cookies (RFC 4987 §3.6): in a SYN flood, SYNs are answered without keeping state for them.
 //!
-//! What is to be known of a peer is in the numbers of the answer, which the peer acknowledges: its MSS in the
-//! sequence number, its window scale, SACK and ECN in the low bits of the timestamp. Without timestamps it
-//! has none of these. An answer that comes back proves that the peer is at its address.
+//! The state is encoded in the SYN-ACK, and the peer returns it when it acknowledges the SYN-ACK. The
+//! sequence number of the SYN-ACK has the MSS of the peer and a keyed hash. The low bits of its timestamp
+//! have the window scale, SACK and ECN; without timestamps, the connection has none of these. An
+//! acknowledgement with a valid number proves that the peer is at its address. The connection is created only
+//! then.
 
 use hermit_tcp::{Flags, Header, Options, Segment, Seq, Timestamp};
 
@@ -13,23 +15,23 @@ use crate::socket::context::Context;
 use crate::tcp::numbers::{Purpose, Secret};
 use crate::tcp::shard::Shard;
 
-/// MSS values that a cookie can tell, in ascending order: the largest one that is not above the peer's is
-/// taken.
+/// MSS values that a cookie can encode, in ascending order. The largest one that is not above the peer's MSS
+/// is used.
 const MSS: [u16; 8] = [536, 1220, 1300, 1400, 1440, 1460, 8940, 65_475];
 
-/// A period in nanoseconds, and how many of them a cookie is valid for, the one in which it was made
-/// included.
+/// Length of a period in nanoseconds, and number of periods in which a cookie is valid, including the one in
+/// which it was made.
 const PERIOD: u64 = 60_000_000_000;
 const VALID_PERIODS: u32 = 2;
 
-/// Bits of a cookie that hide the MSS; the others have the low bits of the period.
+/// Bits of a cookie with the hashed MSS. The other bits have the low bits of the period.
 const MSS_MASK: u32 = 0xff_ffff;
 
-/// Low bits of a timestamp, which have the options.
+/// Low bits of a timestamp, which encode the options.
 const OPTIONS_MASK: u32 = 63;
 const SCALE_MASK: u32 = 15;
 const MAX_SCALE: u32 = 14;
-/// Value of a scale that there is not: the maximum is 14 (RFC 7323 §2.3).
+/// Value for a missing window scale: the maximum is 14 (RFC 7323 §2.3).
 const NO_SCALE: u32 = 15;
 const HAS_SACK: u32 = 16;
 const HAS_ECN: u32 = 32;
@@ -39,7 +41,7 @@ fn period(now: u64) -> u32 {
     u32::try_from((now / PERIOD) & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// The sequence number that answers the SYN with number `syn`.
+/// Returns the cookie: the sequence number that answers the SYN with number `syn`.
 fn cookie(secret: &Secret, tuple: &Tuple, syn: Seq, mss: u16, now: u64) -> Seq {
     let index = MSS.iter().rposition(|&known| known <= mss).unwrap_or(0);
     let period = period(now);
@@ -47,9 +49,10 @@ fn cookie(secret: &Secret, tuple: &Tuple, syn: Seq, mss: u16, now: u64) -> Seq {
     syn + secret.number(Purpose::Cookie, tuple, 0) + (period << 24) + (hidden.0 & MSS_MASK)
 }
 
-/// The MSS in a cookie, if it is one for the SYN with number `syn`.
+/// Returns the MSS in a cookie; `None` if it is not a valid cookie for the SYN with number `syn`.
 fn mss_of(secret: &Secret, tuple: &Tuple, syn: Seq, cookie: Seq, now: u64) -> Option<u16> {
     let rest = cookie - syn.0 - secret.number(Purpose::Cookie, tuple, 0);
+    // The cookie has the low 8 bits of the period in which it was made.
     let age = period(now).wrapping_sub(rest.0 >> 24) & 0xff;
     if age >= VALID_PERIODS {
         return None;
@@ -59,7 +62,7 @@ fn mss_of(secret: &Secret, tuple: &Tuple, syn: Seq, cookie: Seq, now: u64) -> Op
     MSS.get(usize::try_from(index).ok()?).copied()
 }
 
-/// The timestamp at `clock` or before that has the options of a SYN.
+/// Returns the latest timestamp, not after `clock`, whose low bits encode the options of a SYN.
 fn encode(clock: u32, syn: &Header) -> u32 {
     let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale).min(MAX_SCALE));
     let sack = if syn.options.sack_permitted { HAS_SACK } else { 0 };
@@ -68,7 +71,7 @@ fn encode(clock: u32, syn: &Header) -> u32 {
     if value > clock { value.wrapping_sub(OPTIONS_MASK + 1) } else { value }
 }
 
-/// The SYN that was answered with a cookie, as far as the acknowledgement of the cookie tells.
+/// Reconstructs the SYN that was answered with a cookie, from the acknowledgement of the cookie.
 fn decode(acknowledgement: &Header, mss: u16) -> Header {
     let timestamp = acknowledgement.options.timestamp;
     let bits = timestamp.map_or(NO_SCALE, |timestamp| timestamp.echo & OPTIONS_MASK);
@@ -101,8 +104,8 @@ impl Shard {
         let now = context.now;
         let syn = &segment.header;
         let mss = syn.options.mss.unwrap_or(parameters.default_mss);
-        // When the cookie comes back there may be more connections, whose buffers are smaller: what is
-        // advertised is stored.
+        // When the cookie is acknowledged, there may be more connections, with smaller buffers. The
+        // advertised window must fit into the smallest buffer.
         let smallest = u32::try_from(SMALLEST).unwrap_or(u32::MAX);
         parameters.receive_buffer.0 = parameters.receive_buffer.0.min(smallest);
         parameters.iss = cookie(&self.secret, &tuple, syn.seq, mss, now);
@@ -111,6 +114,7 @@ impl Shard {
         let Some(mut answer) = segment.map(|transmit| transmit.header) else { return };
         if let Some(timestamp) = &mut answer.options.timestamp {
             timestamp.value = encode(timestamp.value, syn);
+        // Without timestamps, the options cannot be encoded.
         } else {
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags.remove(Flags::ECE);
@@ -119,7 +123,7 @@ impl Shard {
         self.answer(tuple, &answer, via, context.phy);
     }
 
-    /// Receives the acknowledgement of a cookie, if a segment without connection is one; returns whether it
+    /// Receives a segment without a connection, if it is the acknowledgement of a cookie; returns true if it
     /// is.
     pub(super) fn receive_cookie(
         &mut self,
@@ -141,7 +145,7 @@ impl Shard {
         parameters.iss = answer;
         let syn = Segment { header: decode(header, mss), payload: &[], is_marked: false };
         let tcp = hermit_tcp::Connection::accept_answered(parameters, &syn, context.now);
-        // Without room it is dropped: the peer repeats what it sends.
+        // Without room the segment is dropped: the peer retransmits it.
         if self.is_accepting(listener)
             && let Ok(slot) = self.half_open(listener, tcp, tuple, via, context)
         {
@@ -179,12 +183,12 @@ mod tests {
             assert_eq!(mss_of(&secret, &tuple(1), syn + 8, answer, now), None);
             assert_eq!(mss_of(&secret, &tuple(1), syn, answer + 8, now), None);
         }
-        // A peer with a smaller MSS has the smallest one.
+        // A peer with a smaller MSS gets the smallest one.
         let answer = cookie(&secret, &tuple(1), Seq(0), 100, 0);
         assert_eq!(mss_of(&secret, &tuple(1), Seq(0), answer, 0), Some(MSS[0]));
     }
 
-    /// A SYN with timestamps, and the segment that acknowledges its answer with the timestamp `echo`.
+    /// Returns a SYN with timestamps, and the segment that acknowledges its answer with the timestamp `echo`.
     fn segments(scale: Option<u8>, has_others: bool, echo: u32) -> (Header, Header) {
         let flags = if has_others { Flags::SYN | Flags::ECE | Flags::CWR } else { Flags::SYN };
         let base = Header { window: 5, ..Header::default() };

@@ -1,6 +1,10 @@
-//! Connections in TIME-WAIT, to retransmit the last ACK if it was lost (RFC 9293 §3.6.1).
+//! Connections in TIME-WAIT, which retransmit the last ACK if it was lost (RFC 9293 §3.6.1).
 //!
-//! A record holds that ACK only: the rest of the connection has been freed.
+//! After both ends have sent a FIN, a connection must be remembered for a minute: the peer may not have
+//! received the last ACK, and old segments may still arrive. A full connection would take too much memory, so
+//! only the fields of the last ACK are kept in a [`Record`]. A retransmitted FIN is answered with this ACK. A
+//! SYN that is newer than the connection ends TIME-WAIT, and starts a new connection (RFC 6191). The number
+//! of records is bounded: the oldest one is removed first.
 
 use hermit_tcp::{Flags, Header, Options, Pool, Purpose, Seq, Timestamp};
 
@@ -11,14 +15,14 @@ use crate::socket::address::Tuple;
 const TIME_WAIT: u64 = 60_000_000_000;
 
 /// Minimum interval in nanoseconds between answers of a connection: Linux's `tcp_invalid_ratelimit`. Two
-/// hosts whose records differ would answer each other without end.
+/// hosts whose records differ would otherwise answer each other without end.
 const ANSWER_INTERVAL: u64 = 500_000_000;
 
-/// Memory in bytes that is counted for a record, with its entries in tables.
+/// Memory in bytes that is counted for a record and its entries in tables.
 const SIZE: usize = 256;
 
-/// Records take at most the memory for sockets divided by this; then the oldest is removed first. Linux
-/// scales `tcp_max_tw_buckets` with memory, too.
+/// Divisor of the memory for sockets: records take at most this part of it, and then the oldest one is
+/// removed. Linux scales `tcp_max_tw_buckets` with memory, too.
 const SHARE: usize = 8;
 
 /// Tick of the timestamp clock in nanoseconds.
@@ -33,7 +37,7 @@ pub(crate) struct Record {
     window: u16,
     /// Timestamps of the last ACK, sent when TIME-WAIT started.
     timestamp: Option<Timestamp>,
-    /// Whether `SO_REUSEADDR` is set.
+    /// True if `SO_REUSEADDR` is set.
     pub(crate) reuse: bool,
     /// Time in nanoseconds at which TIME-WAIT started.
     since: u64,
@@ -41,7 +45,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The last ACK, with the current timestamp.
+    /// Returns the last ACK, with the current timestamp.
     fn answer(&self, now: u64) -> Header {
         let age = now.saturating_sub(self.since) / TICK;
         let age = u32::try_from(age).unwrap_or(u32::MAX);
@@ -58,7 +62,7 @@ impl Record {
         }
     }
 
-    /// Whether a SYN is newer than the connection, by sequence number or timestamp (RFC 6191 §2).
+    /// True if a SYN is newer than the connection, by sequence number or timestamp (RFC 6191 §2).
     fn is_before(&self, syn: &Header) -> bool {
         let has_later_timestamp = match (self.timestamp, syn.options.timestamp) {
             (Some(last), Some(new)) => new.value.wrapping_sub(last.echo).cast_signed() > 0,
@@ -90,12 +94,12 @@ pub(crate) struct TimeWait {
 }
 
 impl TimeWait {
-    /// One of a number of empty tables.
+    /// Creates an empty table, one of `tables` that share the memory.
     pub(crate) const fn new(seed: u64, tables: usize) -> Self {
         Self { records: Aging::new(seed, TIME_WAIT), tables }
     }
 
-    /// Whether a tuple is in TIME-WAIT.
+    /// True if a tuple is in TIME-WAIT.
     pub(crate) fn contains(&self, tuple: &Tuple) -> bool {
         self.records.contains(tuple)
     }
@@ -126,7 +130,7 @@ impl TimeWait {
         self.records.remove(tuple).inspect(|_| pool.refund(SIZE))
     }
 
-    /// Removes and returns a record that has expired, or for which there is no share of the memory.
+    /// Removes and returns a record that has expired, or that exceeds the share of the memory.
     pub(crate) fn expire(&mut self, pool: &mut Pool, now: u64) -> Option<(Tuple, Record)> {
         let deadline = self.records.deadline()?;
         let is_over = self.records.len() * SIZE * SHARE * self.tables > pool.limit();
@@ -142,7 +146,7 @@ impl TimeWait {
         self.records.len() * SIZE
     }
 
-    /// Action for a segment of `size` sequence numbers; `None` if its tuple is not in TIME-WAIT.
+    /// Returns the action for a segment of `size` sequence numbers; `None` if its tuple is not in TIME-WAIT.
     pub(crate) fn judge(&mut self, tuple: &Tuple, segment: &Header, size: u32, now: u64) -> Option<Verdict> {
         let record = self.records.get_mut(tuple)?;
         let flags = segment.flags;
@@ -156,7 +160,7 @@ impl TimeWait {
         } else if is_syn && record.is_before(segment) {
             Verdict::Begin
         } else if is_bare && is_next || is_early && !is_syn {
-            // SYNs are not rate-limited: a peer that starts a new connection needs the ACK, which it answers
+            // SYNs are not rate-limited: a peer that starts a new connection needs the ACK, and answers it
             // with a RST.
             Verdict::Ignore
         } else {
@@ -263,7 +267,7 @@ mod tests {
         let pool = &mut Pool::new(if cfg!(miri) { 1 << 20 } else { 64 << 20 });
         let most = pool.limit() / SHARE / SIZE;
         let mut waiting = TimeWait::new(1, 1);
-        // As many are removed early: they leave nothing behind that counts.
+        // As many are removed early: they leave nothing in the list.
         for number in 0..2 * most {
             let tuple = numbered(number);
             assert!(waiting.insert(tuple, &answer(), true, pool, 0) && waiting.expire(pool, 0).is_none());
@@ -275,7 +279,7 @@ mod tests {
         assert!(waiting.insert(numbered(0), &answer(), true, pool, 0));
         assert_eq!(waiting.expire(pool, 0).map(|(tuple, _)| tuple), Some(numbered(most)));
         assert!(waiting.expire(pool, 0).is_none());
-        // Two tables have half of it each.
+        // Two tables have half of the memory each.
         waiting.tables = 2;
         while waiting.expire(pool, 0).is_some() {}
         assert_eq!(waiting.memory(), pool.limit() / SHARE / 2);

@@ -1,4 +1,4 @@
-//! Timers of sockets: a binary heap with an index from slot to position.
+//! Timers of sockets: a binary heap of deadlines, with an index from slot to position.
 
 use alloc::vec::Vec;
 
@@ -12,14 +12,15 @@ const ABSENT: usize = usize::MAX;
 /// Deadlines in nanoseconds, at most one per slot.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// A binary heap of deadlines and slots: the parent of position `i` is `(i - 1) / 2`, and not later.
+    /// Binary heap of deadlines and slots. The parent of position `i` is `(i - 1) / 2`, and its deadline is
+    /// not later.
     heap: Vec<(u64, u32)>,
     /// Position in the heap by index of the slot.
     places: Vec<usize>,
 }
 
 impl Timers {
-    /// Reserves memory for as many slots, so that no other call can fail.
+    /// Reserves memory for `slots` slots, so that no other call can fail.
     ///
     /// # Errors
     ///
@@ -37,14 +38,14 @@ impl Timers {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Removes the slot with the earliest deadline, if that has passed.
+    /// Removes the slot with the earliest deadline, if the deadline has passed.
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<u32> {
         let &(_, slot) = self.heap.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.set(slot, None);
         Some(slot)
     }
 
-    /// Sets, changes or, with `None`, removes the deadline of a slot for which memory is reserved.
+    /// Sets, changes or, with `None`, removes the deadline of a slot. Memory must be reserved for the slot.
     pub(crate) fn set(&mut self, slot: u32, deadline: Option<u64>) {
         let Some(&place) = self.places.get(index_of(slot)) else { return };
         match deadline {
@@ -59,6 +60,7 @@ impl Timers {
                 self.settle(place);
             }
             None if place != ABSENT => {
+                // The last entry takes the place of the removed one.
                 self.heap.swap_remove(place);
                 self.note(slot, ABSENT);
                 self.settle(place);
@@ -67,8 +69,8 @@ impl Timers {
         }
     }
 
-    /// Sets the deadline of a slot, unless an earlier one is set: moving the deadline back would cost a heap
-    /// update.
+    /// Sets the deadline of a slot, unless an earlier one is set. A later deadline is not stored, since this
+    /// would cost an update of the heap.
     pub(crate) fn advance(&mut self, slot: u32, deadline: Option<u64>) {
         let before = self.moment(slot);
         if let Some(deadline) = deadline.filter(|&deadline| before.is_none_or(|before| deadline < before)) {
@@ -101,7 +103,7 @@ impl Timers {
         }
     }
 
-    /// Restores the heap order of one position.
+    /// Restores the heap order at one position.
     fn settle(&mut self, place: usize) {
         if place < self.heap.len() {
             let place = self.rise(place);

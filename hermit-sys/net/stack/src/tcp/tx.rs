@@ -1,4 +1,10 @@
 //! TX of segments, and timers of connections.
+//!
+//! A connection is transmitted when the poll serves it. First the next hop is resolved: the loopback, or a
+//! neighbor with a known MAC address. Then up to [`BURST`] segments are written to the device or the loopback
+//! queue, before other connections are served. With segmentation offload (TSO), a segment is larger than the
+//! MSS, and the device cuts it. The outcome decides how the connection continues: it waits for its timer, is
+//! queued again, waits for room in the transmit queue, or waits for the neighbor.
 
 use hermit_interface::Errno;
 use hermit_tcp::{Flags, Pool, State, Transmit};
@@ -16,32 +22,33 @@ use crate::tcp::shard::Shard;
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, OutgoingSegment, TCP};
 
-/// Maximum number of segments of a connection before others are served.
+/// Maximum number of segments that a connection sends before others are served.
 const BURST: usize = 32;
 
-/// Minimum time in nanoseconds until a connection with an expired timer is served again: it lacks memory.
+/// Minimum time in nanoseconds until a connection with an expired timer is served again. Without memory it
+/// would be served all the time.
 const SOON: u64 = 50_000;
 
 /// Time in nanoseconds after which a connection that could not send is served again without another event.
 const RETRY: u64 = 1_000_000_000;
 
-/// Lower half of an identification, for IPv4.
+/// Lower half of an identification, for the IPv4 header.
 fn low_half(identification: u32) -> u16 {
     let [_, _, high, low] = identification.to_be_bytes();
     u16::from_be_bytes([high, low])
 }
 
-/// The next segment of a connection, with at most `most` bytes of data if that is more than its MSS.
+/// Returns the next segment of a connection. It has at most `most` bytes of data, or one MSS if that is more.
 fn next_segment(connection: &mut Connection, most: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
     if connection.tcp.may_send(now) { connection.tcp.next_segment(most, pool, now) } else { None }
 }
 
-/// Result of a transmission.
+/// Result of serving a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All that may be sent now is sent; the next timer is set for this time.
+    /// Everything that may be sent now is sent. The next timer is set for this time.
     Done(Option<u64>),
-    /// There is more to send, after other connections.
+    /// There is more to send, after other connections have been served.
     More,
     /// The transmit queue is full.
     Full,
@@ -68,7 +75,7 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends one segment, if there is one. `Some` if there are no more, or the transmit queue is full.
+    /// Sends one segment. Returns `Some` if there is no segment, or the transmit queue is full.
     fn send_next(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Option<Outcome> {
         let (now, pool) = (context.now, context.buffers.pool());
         let remote = connection.tuple.remote.address;
@@ -77,7 +84,7 @@ impl Sender<'_> {
         let Some(mut transmit) = next_segment(connection, most, pool, now) else {
             return Some(Outcome::Done(connection.tcp.deadline()));
         };
-        // The device would copy CWR to each segment.
+        // The device would copy CWR to each segment: send one segment only.
         if transmit.header.flags.contains(Flags::CWR) && transmit.size() > transmit.mss {
             transmit = connection.tcp.next_segment(0, pool, now)?;
         }
@@ -118,7 +125,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Offloads of a segment.
+    /// Returns the offloads of a segment.
     fn offload(&self, ip: &IpHeader, transmit: &Transmit) -> Offload {
         if self.limits.checksum != ChecksumBy::Device {
             return Offload::default();
@@ -139,7 +146,7 @@ impl Sender<'_> {
 }
 
 impl Shard {
-    /// Sends the segments of a connection. Returns whether it waits for room in the device's queue.
+    /// Sends the segments of a connection. Returns true if it waits for room in the device's transmit queue.
     pub(crate) fn transmit(&mut self, slot: u32, link: &mut dyn Link, context: &mut Context<'_>) -> bool {
         self.visit();
         let outcome = match self.way(slot, link, context) {
@@ -260,7 +267,7 @@ impl Shard {
         }
     }
 
-    /// Discards a closed connection without a socket: it does not wait for the next hop to be resolved.
+    /// Discards a closed connection without a socket, instead of waiting until the next hop is resolved.
     fn drop_unsent(&mut self, slot: u32, context: &mut Context<'_>) {
         let socket = self.sockets.get(slot).filter(|socket| socket.is_orphan());
         if socket.and_then(Socket::connection).is_some_and(|connection| connection.is_over) {
@@ -268,8 +275,8 @@ impl Shard {
         }
     }
 
-    /// Has written data sent. While the device is still sending, small data is held back and coalesced:
-    /// fewer, larger frames are faster.
+    /// Offers written data for transmission. While the device is still sending, small data is held back and
+    /// coalesced, since fewer and larger frames are faster.
     pub(super) fn offer(&mut self, slot: u32, link: &mut dyn Link) {
         let Some(connection) = self.connection(slot) else { return };
         let may_wait = connection.may_be_corked();
@@ -284,7 +291,7 @@ impl Shard {
         }
     }
 
-    /// Sets the timer of a connection.
+    /// Sets the timer of a connection, but never to a later deadline.
     pub(super) fn schedule(&mut self, slot: u32, deadline: Option<u64>, now: u64) {
         let earliest = now.saturating_add(SOON);
         let connection = self.sockets.get(slot).and_then(Socket::connection);

@@ -29,7 +29,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Takes the place of the peer of a connection.
+    /// Replaces the peer of a connection.
     pub(crate) fn of(world: &mut World, node: usize, socket: SocketId) -> Self {
         let ends = (world.nodes[node].remote(socket).unwrap(), world.nodes[node].local(socket).unwrap());
         let slot = world.nodes[node].layers.tcp.slot(socket.key()).unwrap();

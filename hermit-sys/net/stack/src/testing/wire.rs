@@ -1,4 +1,8 @@
 //! A simulated wire with faults, and devices with offloads.
+//!
+//! The wire delays each frame, and drops, duplicates or corrupts it with the given probabilities. A device
+//! with offloads completes checksums and cuts segments as virtio-net does, unless the receiver takes
+//! unsegmented frames without checksums.
 
 use crate::wire::packet::{Frame, Packet};
 use crate::{IpVersion, NetDevice, NetDeviceInfo, Offload, ReceivedInfo, Segment};
@@ -9,7 +13,7 @@ use std::rc::Rc;
 use std::vec;
 use std::vec::Vec;
 
-/// Fault probabilities, of 256 frames.
+/// Fault probabilities, in 256ths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) seed: u64,
@@ -36,11 +40,11 @@ pub(crate) struct Wire {
     pub(crate) now: u64,
     /// Frames in flight to each device.
     queues: Vec<Vec<Flying>>,
-    /// Whether each device receives unsegmented frames without checksums.
+    /// For each device, true if it receives unsegmented frames without checksums.
     takes_large: Vec<bool>,
     /// All sent frames, if recording is enabled.
     pub(crate) log: Option<Vec<Vec<u8>>>,
-    /// Whether the wire is cut: all frames are lost.
+    /// True if the wire is cut: all frames are lost.
     pub(crate) is_cut: bool,
 }
 
@@ -65,7 +69,7 @@ impl Wire {
         self.queues.iter().flatten().map(|flying| flying.arrival).min().unwrap_or(u64::MAX)
     }
 
-    /// Sends a frame to all devices but the sender's.
+    /// Sends a frame to all devices except the sender's.
     pub(crate) fn send(&mut self, from: usize, bytes: &[u8], info: ReceivedInfo) {
         if let Some(log) = &mut self.log {
             log.push(bytes.to_vec());
@@ -113,9 +117,9 @@ pub(crate) struct SimDevice {
     takes_large: bool,
     /// Capacity of the transmit queue in frames.
     pub(crate) room: Option<usize>,
-    /// Whether queued frames are not transmitted yet.
+    /// True if queued frames are not transmitted yet.
     pub(crate) is_sending: bool,
-    /// Whether frames are refused after `can_transmit` has promised room.
+    /// True if frames are refused after `can_transmit` has promised room.
     pub(crate) is_broken: bool,
     /// Offloads of the transmitted frames.
     pub(crate) offloads: Vec<(usize, Offload)>,

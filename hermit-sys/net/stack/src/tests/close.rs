@@ -1,4 +1,8 @@
-//! Close, shutdown, resets and time-outs of connections.
+//! Close, shutdown, resets and timeouts of connections.
+//!
+//! A program may end a connection in several ways, and the peer may vanish. The tests check that sent data is
+//! delivered after a close, that errors and readiness are those of Linux, and that no state is left after the
+//! timeouts.
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{MILLISECOND, SECOND, World, pattern, v4};
@@ -229,7 +233,7 @@ fn fin_wait_2_of_a_closed_socket_ends_after_60_s() {
     world.assert_nothing_left(1);
 }
 
-/// Has a socket of the first host probe after 10 s, three times, every 2 s.
+/// Makes a socket of the first host probe after 10 s, three times, every 2 s.
 fn keep_alive(world: &mut World, socket: crate::SocketId) {
     for option in [
         SocketOption::new(OptionName::KeepAlive, true),
@@ -255,8 +259,8 @@ fn keep_alive_probes_idle_peer_and_times_out() {
     assert_eq!(world.receive(0, client), Err(Errno::ETIMEDOUT));
 }
 
-/// As in Linux, the user timeout counts instead of the number of probes, and for data that is not
-/// acknowledged.
+/// As in Linux, the user timeout replaces the number of probes, and also ends a connection with
+/// unacknowledged data.
 #[test]
 fn user_timeout_ends_connections_without_an_answer() {
     for has_data in [false, true] {
@@ -360,7 +364,7 @@ fn finish_reports_when_sent_data_is_acknowledged() {
     assert_eq!(world.nodes[0].finish(idle), Ok(()));
 }
 
-/// The side that closes last has more data than the window of its peer.
+/// The side that closes last has more data than fits into the window of its peer.
 #[test]
 fn data_left_at_simultaneous_close_needs_no_window_probe() {
     let (mut world, client, server) = World::pair();

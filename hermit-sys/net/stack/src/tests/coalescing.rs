@@ -111,7 +111,7 @@ fn close_sends_coalesced_data() {
 #[cfg_attr(miri, ignore = "smaller buffers are acknowledged more often")]
 fn full_segments_share_an_acknowledgement() {
     let (mut world, client, server) = World::pair();
-    // The receive buffer grows with the first data, and tells the peer.
+    // The receive buffer grows with the first data, and its new size is advertised.
     (0..2).for_each(|_| warm_up(&mut world, client, server));
     let acknowledgements = |world: &mut World, count: usize| {
         world.nodes[1].device().unwrap().offloads.clear();

@@ -1,4 +1,8 @@
 //! DHCP, SLAAC, static configuration, neighbor discovery and pings.
+//!
+//! A second host plays the DHCP server and the router: the tests build its replies and advertisements. They
+//! check the addresses, gateways and names that the first host derives from them, and that leases and
+//! prefixes are renewed and expire.
 
 use crate::ip::neighbors::Answer;
 use crate::testing::wire::{Faults, SimDevice};
@@ -17,7 +21,7 @@ use std::vec::Vec;
 
 const LEASE: u32 = 100;
 
-/// A host without static configuration, and one with it.
+/// Creates a host without static configuration, and one with it.
 fn unconfigured() -> World {
     let client = Configuration { hostname: Some("guest".into()), ..Configuration::default() };
     World::with([(client, SimDevice::plain(0)), (configuration(1), SimDevice::plain(1))], Faults::default())
@@ -170,7 +174,7 @@ fn static_address_is_configured_without_a_lease() {
         let mut world = World::with(nodes, Faults::default());
         assert_eq!(world.nodes[0].is_configured(), is_configured, "{own}");
         if own == v6(0) {
-            // DHCP runs even so.
+            // DHCP runs nevertheless.
             let server = dhcp_server(&mut world);
             let leased = IpAddr::from([10, 0, 0, 77]);
             assert!(world.run_until(5 * SECOND, |world| {
@@ -224,7 +228,7 @@ fn static_off_link_gateway_is_reached() {
         };
         let mut far = configuration(1);
         far.addresses.push(cidr(nameserver, 32));
-        // Its solicitations come from an address that is not the gateway's.
+        // The gateway sends its solicitations from another of its addresses.
         far.addresses.push(cidr("203.0.113.8", 24));
         let nodes = [(near, SimDevice::plain(0)), (far, SimDevice::plain(1))];
         let mut world = World::with(nodes, Faults::default());
@@ -393,7 +397,7 @@ fn echo_requests_are_answered() {
     use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv4Repr};
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
-    // Both have resolved each other then.
+    // Then both have resolved each other.
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     let data = [7; 56];
     let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 2, data: &data };

@@ -1,4 +1,8 @@
-//! Connect: success, refusal and time-outs.
+//! Connect: success, refusal and timeouts.
+//!
+//! `connect` never blocks: it returns `EINPROGRESS`, and the readiness of the socket reports the end. The
+//! tests check the result for each answer of the peer, for ICMP errors, and without an answer, and that a
+//! socket may be connected again after a failure.
 
 use crate::testing::{MILLISECOND, SECOND, World, v4, v6};
 use crate::{Errno, Family, Kind, OptionName, Readiness};
@@ -220,7 +224,7 @@ fn syn_to_time_wait_is_retransmitted_at_once() {
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
     let (own, remote) = (SocketAddr::new(v4(0), 4000), SocketAddr::new(v4(1), 80));
-    // Half of the initial sequence numbers are below the one in the peer's record.
+    // Half of the initial sequence numbers are below the number in the peer's record.
     for _ in 0..if cfg!(miri) { 6 } else { 20 } {
         let client = world.socket(0, Family::V4, Kind::Stream);
         world.nodes[0].bind(client, own).unwrap();
@@ -237,7 +241,8 @@ fn syn_to_time_wait_is_retransmitted_at_once() {
     }
 }
 
-/// Sends an ICMP error to a host, about a packet of it whose TCP header begins with the ports and `seq`.
+/// Sends a host an ICMP error about one of its packets. The TCP header of the packet begins with the ports
+/// and `seq`.
 fn send_icmp_error(
     (world, node): (&mut World, usize),
     (ours, theirs): (SocketAddr, SocketAddr),
@@ -287,8 +292,8 @@ fn start_unanswered(to: core::net::IpAddr) -> (World, crate::SocketId, (SocketAd
     (world, client, (local, remote), next.0.cast_unsigned().wrapping_sub(1))
 }
 
-/// RFC 1122 §4.2.3.9, RFC 5461 §3: as in Linux, an error about the SYN is the result of `connect`; one that
-/// quotes another number is not about it (RFC 5927 §4.1).
+/// RFC 1122 §4.2.3.9, RFC 5461 §3: as in Linux, an error about the SYN is the result of `connect`. An error
+/// that quotes another number is ignored (RFC 5927 §4.1).
 #[test]
 fn icmp_error_about_the_syn_is_the_result_of_connect() {
     let v4 = [
@@ -323,7 +328,7 @@ fn icmp_error_about_the_syn_is_the_result_of_connect() {
     }
 }
 
-/// RFC 1191 §6.3, RFC 8201 §4: a path MTU that is reported about the SYN counts, and `connect` goes on.
+/// RFC 1191 §6.3, RFC 8201 §4: a path MTU reported about the SYN is used, and `connect` continues.
 #[test]
 fn packet_too_big_about_the_syn_is_no_error() {
     for (to, message, size) in [(v4(1), (3, 4, 1000), 1000), (v6(1), (2, 0, 1300), 1300)] {
@@ -339,7 +344,7 @@ fn packet_too_big_about_the_syn_is_no_error() {
     }
 }
 
-/// As in Linux, an error about the SYN-ACK ends the half-open connection, so that its place is free at once.
+/// As in Linux, an error about the SYN-ACK ends the half-open connection at once.
 #[test]
 fn icmp_error_about_the_syn_ack_ends_the_half_open_connection() {
     let mut world = World::new(2);

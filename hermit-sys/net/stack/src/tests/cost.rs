@@ -12,7 +12,8 @@ const RST: u8 = 4;
 /// Number of request and response rounds.
 const ROUNDS: u8 = if cfg!(miri) { 3 } else { 50 };
 
-/// Number of processed sockets and packets for some rounds of request and response beside idle sockets.
+/// Returns the number of processed sockets and packets for some rounds of request and response, with idle
+/// sockets besides.
 fn visits(idle: usize) -> u64 {
     let large = |node| (Configuration { buffers: 1 << 30, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([large(0), large(1)], Faults::default());
@@ -94,7 +95,7 @@ fn full_device_is_polled_rarely() {
     world.nodes[0].send(client, b"stuck", None).unwrap();
     let rounds = rounds_of_a_second(&mut world);
     assert!(rounds < 200, "{rounds}");
-    // When it takes a frame, it is polled soon again.
+    // After it has taken a frame, it is polled soon again.
     for _ in 0..3 {
         world.nodes[0].device().unwrap().room = Some(1);
         world.nodes[0].send(client, &[7; 4000], None).unwrap();

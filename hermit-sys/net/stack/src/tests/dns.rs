@@ -1,4 +1,4 @@
-//! What the stack knows of names.
+//! Name servers, search list, and the names that the stack resolves itself.
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{System, World, configuration, v4, v6};

@@ -142,7 +142,7 @@ proptest! {
         world.nodes[1].close_now(client).unwrap();
         world.nodes[0].close(listener).unwrap();
         world.run(100 * SECOND);
-        // Connections that complete meanwhile stay in the accept queue.
+        // Connections that complete in the meantime stay in the accept queue.
         prop_assert!(world.nodes[0].layers.tcp.half_open().is_empty());
     }
 

@@ -51,7 +51,7 @@ fn nested_fragment_headers_are_dropped() {
     let nested = [atomic(IpProtocol::Ipv6Frag), atomic(IpProtocol::Udp), inner.clone()].concat();
     send(&mut world, IpProtocol::Ipv6Frag, &nested);
     assert_eq!(world.receive(0, socket), Err(Errno::EAGAIN));
-    // Behind a Hop-by-Hop header, which belongs in front of the fragment header.
+    // After a fragment header: a Hop-by-Hop header belongs before it.
     let hop_by_hop = vec![u8::from(IpProtocol::Ipv6Frag), 0, 1, 4, 0, 0, 0, 0];
     let between = [atomic(IpProtocol::HopByHop), hop_by_hop, atomic(IpProtocol::Udp), inner].concat();
     send(&mut world, IpProtocol::Ipv6Frag, &between);

@@ -10,7 +10,7 @@ use crate::{Configuration, Errno, OptionName, SocketId, SocketOption};
 /// Memory for data of the host under test.
 const MEMORY: usize = 128 << 10;
 
-/// Two hosts, of which the second one has little memory, and connections from the first one to it.
+/// Returns two hosts, the second one with little memory, and connections from the first one to it.
 fn small_host(connections: usize) -> (World, Vec<(SocketId, SocketId)>) {
     let small = Configuration { buffers: MEMORY, ..configuration(1) };
     let nodes = [(configuration(0), SimDevice::plain(0)), (small, SimDevice::plain(1))];
@@ -36,14 +36,14 @@ fn writer_waits_for_memory_that_others_use() {
     world.wire.borrow_mut().is_cut = true;
     let sent = world.nodes[1].send(first, &pattern(2 * MEMORY), None).unwrap();
     assert!(sent < MEMORY && sent > MEMORY / 2, "{sent}");
-    // As in Linux, a socket that does not wait has EAGAIN, and its events say that it is not writable.
+    // As in Linux, a non-blocking socket fails with EAGAIN, and is not writable.
     for socket in [first, second, second] {
         assert_eq!(world.nodes[1].send(socket, b"more", None), Err(Errno::EAGAIN));
         assert!(!world.readiness(1, socket).write);
     }
     world.nodes[1].host().woken.clear();
     world.wire.borrow_mut().is_cut = false;
-    // The first one's peer acknowledges what has been sent.
+    // The peer of the first one acknowledges the sent data.
     assert!(world.run_until(10 * SECOND, |world| world.readiness(1, second).write));
     assert!(world.nodes[1].host().woken.contains(&ACCEPTED));
     assert_eq!(world.nodes[1].send(second, b"more", None), Ok(4));
@@ -67,8 +67,8 @@ fn writer_goes_on_when_data_is_read() {
     assert!(world.nodes[1].send(second, &pattern(1000), None).is_ok());
 }
 
-/// A server that reads from a connection only when it has written what it has read before, all or a piece at
-/// a time.
+/// A server that reads from a connection only after it has written the data read before, all of it or a piece
+/// at a time.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn echoes_on_several_connections_end() {
@@ -95,7 +95,8 @@ fn echoes_on_several_connections_end() {
     }
 }
 
-/// Reads at most `piece` bytes from a socket of the second host if nothing is queued, and writes what is.
+/// Reads at most `piece` bytes from a socket of the second host if nothing is queued, and writes the queued
+/// bytes.
 fn echo(world: &mut World, socket: SocketId, queued: &mut Vec<u8>, piece: usize) {
     if queued.is_empty() {
         let mut take = |bytes: &[u8]| {
@@ -105,7 +106,7 @@ fn echo(world: &mut World, socket: SocketId, queued: &mut Vec<u8>, piece: usize)
         };
         // Without data there is nothing to write.
         let _ = world.nodes[1].receive(socket, false, &mut take);
-        // What is received meanwhile takes the memory.
+        // Data received in the meantime takes the memory.
         world.nodes[1].poll(world.now);
     }
     match world.nodes[1].send(socket, queued, None) {

@@ -1,4 +1,4 @@
-//! Connections whose sockets are closed: peers decide how long their data stays, but not how much of it.
+//! Connections whose sockets are closed. Peers decide how long their data stays, so its amount is bounded.
 
 use core::net::SocketAddr;
 use std::vec::Vec;
@@ -36,7 +36,7 @@ fn shut_windows(connections: usize) -> (World, Vec<(SocketId, SocketId)>) {
     (world, ends)
 }
 
-/// Linux's `tcp_max_orphans`: a connection is reset if those whose sockets are closed have too much to
+/// Linux's `tcp_max_orphans`: a connection is reset if connections without sockets have too much data to
 /// deliver.
 #[test]
 fn data_of_closed_sockets_is_limited() {
@@ -53,14 +53,14 @@ fn data_of_closed_sockets_is_limited() {
     assert_eq!(reset, ends.len() - kept);
 }
 
-/// What closed sockets had to deliver is not counted any more when it has been delivered or given up.
+/// Data of closed sockets is no longer counted after it has been delivered or given up.
 #[test]
 fn delivered_data_of_closed_sockets_does_not_count() {
     let (mut world, ends) = shut_windows(9);
     for &(client, server) in &ends {
         world.nodes[1].close(server).unwrap();
         let mut received = 0;
-        // The window that the host knows of is shut; its probe is answered by the client's.
+        // The window known to the host is shut. The client answers its probe with the new window.
         assert!(world.run_until(10 * SECOND, |world| {
             received += world.receive(0, client).map_or(0, |bytes| bytes.len());
             received == SIZE

@@ -1,4 +1,8 @@
 //! Invalid router advertisements, leases and configurations.
+//!
+//! smoltcp panics at some addresses that a router, a DHCP server or the user may choose. The stack filters
+//! them before. The tests send such addresses, also at random, and check that the host stays alive and uses
+//! the valid ones.
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{SECOND, World, configuration, header, pattern, v4, v6};
@@ -207,12 +211,12 @@ fn mtu_below_1280_disables_ipv6() {
         let status = world.nodes[0].status();
         assert_eq!(status.addresses.iter().any(|own| own.address.is_ipv6()), has_v6, "{mtu}");
         assert_eq!(status.ignored.contains(&v6(0)), !has_v6);
-        // The device takes no larger packets.
+        // The device does not take larger packets.
         let listener = world.listen(1, 80, 8);
         let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
         let bytes = pattern(20_000);
         assert!(world.transfer((0, client), (1, server), &bytes, 20 * SECOND) == bytes, "{mtu}");
-        // No IPv6 packets are sent, and none are answered.
+        // No IPv6 packets are sent or answered.
         world.run(SECOND);
         world.wire.borrow_mut().log = Some(vec![]);
         advertise(&mut world, ROUTER, 255, &prefix("2001:db8::", 64, 0xc0, 600));

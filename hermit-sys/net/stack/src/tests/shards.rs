@@ -1,4 +1,4 @@
-//! Connections in several shards, of sockets that know nothing of them.
+//! Connections in several shards, transparent to their sockets.
 
 use crate::socket::slab::table_of;
 use crate::testing::{SECOND, SHARDS, World, v4};
@@ -34,7 +34,7 @@ fn listener_accepts_the_connections_of_all_shards() {
     assert_eq!(servers.len(), CLIENTS);
     let used: BTreeSet<_> = servers.iter().map(|&server| shard(&world, 1, server)).collect();
     assert_eq!(used, (0..SHARDS).collect());
-    // The first ones are not all of one shard: the shards are asked in turn.
+    // The first connections are not all of one shard: the shards are asked in turn.
     let first: BTreeSet<_> =
         servers[..SHARDS as usize].iter().map(|&server| shard(&world, 1, server)).collect();
     assert_eq!(first.len(), SHARDS as usize);
@@ -90,8 +90,7 @@ fn changes_of_a_listener_count_in_all_shards() {
     }
 }
 
-/// The tuple of a connection from a port that the program chose belongs to a shard of its own, whatever the
-/// socket's.
+/// A port that the program chose determines the shard of the connection, independently of the socket's shard.
 #[test]
 fn socket_with_a_port_keeps_its_identifier_when_it_connects_in_another_shard() {
     let mut world = World::new(2);
@@ -102,7 +101,7 @@ fn socket_with_a_port_keeps_its_identifier_when_it_connects_in_another_shard() {
         let local = SocketAddr::new(v4(0), 4000 + port);
         world.nodes[0].bind(client, local).unwrap();
         let before = shard(&world, 0, client);
-        // Refused, and so moved once more by the next attempt, perhaps.
+        // Refused. The next attempt may move the socket once more.
         assert_eq!(world.nodes[0].connect(client, address(7)), Err(Errno::EINPROGRESS));
         world.run(SECOND);
         assert_eq!(world.nodes[0].connect(client, address(7)), Err(Errno::ECONNREFUSED));

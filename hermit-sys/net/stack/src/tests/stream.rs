@@ -1,4 +1,7 @@
 //! Data transfer on streams.
+//!
+//! The tests cover the paths of data (device, offloads, loopback), the size of packets, Nagle's algorithm,
+//! flow control with slow readers, and the sizes of buffers.
 
 use crate::socket::buffers::LARGEST;
 use crate::testing::wire::{Faults, SimDevice};
@@ -60,7 +63,7 @@ fn path_mtu_limits_packets() {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
-    // MTU reported by a router, size of the packets sent then, and whether DF is set. A report without an MTU
+    // MTU reported by a router, resulting size of the packets, and true if DF is set. A report without an MTU
     // means the minimum.
     for (mtu, size, dont_fragment) in [(1000_u16, 1000, true), (0, 552, false)] {
         let (mut world, client, server) = World::pair();
@@ -237,7 +240,7 @@ fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)>
     packets.collect()
 }
 
-/// The window is advertised in multiples of 16: it may shrink by what the peer has sent already.
+/// The window is advertised in multiples of 16. It may shrink by bytes that the peer has sent already.
 #[test]
 #[cfg_attr(miri, ignore = "the window of a small buffer is exact")]
 fn window_update_of_a_peer_beyond_the_window_is_accepted() {

@@ -1,4 +1,8 @@
-//! SYNs that find a full queue: bursts, which are served, and floods, which keep no peer out.
+//! SYNs that find a full queue: bursts, which are served, and floods, which do not lock out other peers.
+//!
+//! A listener has room for a limited number of half-open connections. The tests check both sides of the
+//! limit: a burst of real clients must be served without a retransmitted SYN, since passt does not retransmit
+//! one, and a flood of SYNs without answers must not exhaust memory or keep clients from connecting.
 
 use crate::socket::buffers::{CONNECTION, SMALLEST};
 use crate::tcp::deferred::SIZE;
@@ -40,7 +44,7 @@ fn burst_above_the_backlog_needs_no_syn_retransmission() {
     assert_eq!(world.nodes[1].accept(listener, 1), Err(Errno::EAGAIN));
 }
 
-/// Two hosts with one shard, since each has queues of its own.
+/// Creates two hosts with one shard, since each shard has queues of its own.
 fn hosts() -> World {
     let host = |node| (Configuration { shards: 1, ..configuration(node) }, SimDevice::plain(node));
     World::with([0, 1].map(host), Faults::default())
@@ -98,7 +102,8 @@ fn pause_of_the_guest_does_not_make_peers_late() {
         asked.for_each(|port| send_orphan_syn(world, [10, 0, 0, 100].into(), port, 80));
     };
     ask(&mut world, max - 1);
-    // Beside the client, there is no room for another SYN; the acknowledgement of the client comes behind it.
+    // With the client's connection, all room is used. The acknowledgement of the client arrives after another
+    // SYN, for which there is no room.
     world.now += MILLISECOND;
     world.wire.borrow_mut().now = world.now;
     // Each poll receives a part of the frames.
@@ -118,7 +123,7 @@ fn pause_of_the_guest_does_not_make_peers_late() {
 #[test]
 #[cfg_attr(miri, ignore = "12,000 segments take minutes")]
 fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
-    // 512 half-open connections that are kept for 1 s do not leave room for as many SYNs.
+    // 512 half-open connections, kept for 1 s, leave no room for as many SYNs.
     const PER_SECOND: u64 = 1200;
     let mut world = distant_hosts(MILLISECOND);
     let listener = world.listen(1, 80, 1024);
@@ -269,7 +274,7 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
     world.run(MILLISECOND);
     let half_open = world.nodes[1].layers.tcp.half_open();
     let clients: Vec<_> = (0..3).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
-    // All are half-open or deferred for 100 ms at least.
+    // All are half-open or deferred for at least 100 ms.
     let are_connected = |world: &mut World| clients.iter().all(|&id| world.readiness(0, id).write);
     assert!(world.run_until(50 * MILLISECOND, are_connected));
     assert_eq!(world.nodes[1].layers.tcp.half_open(), half_open);
@@ -284,7 +289,7 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
         assert!(world.run_until(SECOND, |world| world.readiness(0, client).read));
         assert_eq!(world.receive(0, client), Ok(b"hello".to_vec()));
     }
-    // What acknowledges no cookie is refused as ever.
+    // A segment that does not acknowledge a cookie is refused as usual.
     let mut stray = Peer {
         node: 1,
         ends: (SocketAddr::new([10, 0, 0, 100].into(), 9), SocketAddr::new(v4(1), 80)),
@@ -308,7 +313,7 @@ fn deferred_syns_are_charged_until_they_are_forgotten() {
         Faults::default(),
     );
     let listener = world.listen(1, 80, 8);
-    // So that half-open connections are young.
+    // This keeps half-open connections young.
     world.run(SECOND);
     for port in 1..=300 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
@@ -322,8 +327,8 @@ fn deferred_syns_are_charged_until_they_are_forgotten() {
     assert_eq!(world.nodes[1].layers.buffers.used(), 0);
 }
 
-/// RFC 7323 §2.4: what the answer to a SYN advertises is stored, also if the buffers are smaller when the
-/// cookie comes back.
+/// RFC 7323 §2.4: there is room for the window advertised in a SYN-ACK, also if the buffers are smaller when
+/// the cookie is acknowledged.
 #[test]
 #[cfg_attr(miri, ignore = "8,500 segments take minutes")]
 fn cookie_advertises_what_the_smallest_buffer_stores() {
@@ -333,7 +338,7 @@ fn cookie_advertises_what_the_smallest_buffer_stores() {
     };
     let mut world = World::with([small(0), small(1)], Faults::default());
     world.listen(1, 80, 8);
-    // So that half-open connections are young.
+    // This keeps half-open connections young.
     world.run(SECOND);
     for port in 1..=8500 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);

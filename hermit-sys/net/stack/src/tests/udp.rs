@@ -1,4 +1,7 @@
 //! UDP sockets.
+//!
+//! The tests cover the delivery of whole datagrams, connected sockets, bindings and their conflicts, bounded
+//! queues, fragments, and errors by ICMP.
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{SECOND, World, configuration, pattern, v4, v6};

@@ -1,4 +1,8 @@
 //! Segments at the edge of the receive window, and beyond.
+//!
+//! The tests send a connection segments that a correct peer would not send: data after the window, data after
+//! a FIN, and answers to a SYN that was not sent. A property test combines such segments with calls of the
+//! program. It compares the bytes that the program reads with those that were sent within the window.
 
 use crate::socket::buffers::LARGEST;
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
@@ -45,8 +49,8 @@ fn client_drops_data_beyond_the_window() {
     assert!(world.receive(0, client).unwrap() == stream[..CAPACITY]);
 }
 
-/// After the FIN of a full connection, the window is one byte behind `RCV.NXT` for a moment: a segment half
-/// of the sequence space further on is within it.
+/// After the FIN of a full connection, the window ends one byte after `RCV.NXT` for a moment. A segment that
+/// is half of the sequence space ahead appears to be within it.
 #[test]
 fn data_after_fin_is_dropped() {
     let (mut world, _, server) = World::pair();
@@ -80,7 +84,7 @@ fn segment_before_the_syn_is_sent_is_no_answer() {
     assert!(!world.readiness(0, client).write);
 }
 
-/// Windows are advertised in multiples of a power of two: the advertised window of a nearly full buffer does
+/// Windows are advertised in multiples of a power of two. The advertised window of a nearly full buffer does
 /// not shrink.
 #[test]
 fn advertised_window_and_fin_behind_it_are_accepted() {
@@ -107,8 +111,7 @@ enum Start {
     Unasked,
 }
 
-/// A segment: base and offset of its sequence number, its size, what it acknowledges, and the action after
-/// it.
+/// A segment: base and offset of its sequence number, its size, its acknowledgement, and the action after it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     flags: u8,
@@ -186,7 +189,7 @@ struct Victim {
     ends: Vec<u32>,
 }
 
-/// The byte at an offset of the stream.
+/// Returns the byte at an offset of the stream.
 fn byte(place: u32) -> u8 {
     u8::try_from(place % 251).unwrap()
 }
@@ -259,7 +262,7 @@ impl Victim {
         }
     }
 
-    /// Performs the action after a segment; returns what was read, nothing after the FIN.
+    /// Performs the action after a segment; returns the bytes that were read, empty after the FIN.
     fn act(&mut self, then: Then) -> Option<Vec<u8>> {
         if then != Then::Nothing {
             self.peer.poll(&mut self.world);

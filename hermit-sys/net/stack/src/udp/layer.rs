@@ -1,4 +1,4 @@
-//! State of the layer.
+//! State of the UDP layer.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub(super) struct Datagram {
 }
 
 impl Datagram {
-    /// Cost of a datagram in the receive queue in bytes, with overhead, about as in Linux.
+    /// Cost in bytes of a datagram in the receive queue, with overhead, about as in Linux.
     pub(super) fn cost(size: usize) -> usize {
         size.next_multiple_of(512) + 256
     }
@@ -39,20 +39,20 @@ impl Datagram {
 pub(crate) struct UdpSocket {
     /// Peer of a connected socket.
     pub(super) remote: Option<Endpoint>,
-    /// Local address towards that peer.
+    /// Local address for packets to that peer.
     pub(super) source: Option<IpAddr>,
     pub(super) queue: VecDeque<Datagram>,
     /// Total cost of the datagrams in the queue, in bytes.
     pub(super) queued: usize,
     pub(super) shut_read: bool,
     pub(super) shut_write: bool,
-    /// Whether the socket waits for room in the transmit queue.
+    /// True if the socket waits for room in the transmit queue.
     pub(super) is_blocked: bool,
     pub(super) groups: Vec<Membership>,
 }
 
 impl UdpSocket {
-    /// Whether the socket receives datagrams from an endpoint. A peer with port 0 matches all ports of its
+    /// True if the socket receives datagrams from an endpoint. A peer with port 0 matches all ports of its
     /// address.
     pub(super) fn accepts_from(&self, from: Endpoint) -> bool {
         self.remote.is_none_or(|remote| {
@@ -76,14 +76,14 @@ impl UdpSocket {
     }
 }
 
-/// State of the layer.
+/// State of the UDP layer.
 #[derive(Debug)]
 pub(crate) struct Udp {
     pub(crate) sockets: SocketTable<UdpSocket>,
     pub(crate) ports: Ports,
     /// Slots of sockets that wait for room in the transmit queue of the device.
     pub(super) blocked: Vec<u32>,
-    /// Number of datagrams that were processed: tests check that it does not depend on the number of sockets.
+    /// Number of datagrams that were processed. Tests check that it does not depend on the number of sockets.
     #[cfg(test)]
     pub(crate) visits: u64,
 }
@@ -105,7 +105,7 @@ impl Udp {
     ///
     /// `ENOMEM`.
     pub(crate) fn create(&mut self, family: Family, waker_key: usize) -> Result<u32, Errno> {
-        // Reserved, so that a socket can always be queued.
+        // Memory is reserved, so that a socket can always be queued.
         self.blocked
             .try_reserve((self.sockets.slots() + 1).saturating_sub(self.blocked.len()))
             .map_err(|_| Errno::ENOMEM)?;
@@ -113,7 +113,7 @@ impl Udp {
         self.sockets.insert(Socket::new(Some(waker_key), family, settings, UdpSocket::default()))
     }
 
-    /// The socket in a slot.
+    /// Returns the socket in a slot.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Udp {
         self.sockets.get_mut(slot).ok_or(Errno::EBADF)
     }
 
-    /// Whether sockets wait for room in the transmit queue of the device.
+    /// True if sockets wait for room in the transmit queue of the device.
     pub(crate) const fn is_waiting(&self) -> bool {
         !self.blocked.is_empty()
     }

@@ -11,7 +11,7 @@ use crate::udp::layer::{DEFAULT_BUFFER, Datagram, Udp};
 use crate::wire::packet::Packet;
 
 impl Udp {
-    /// Receives a datagram; returns whether a socket matches.
+    /// Receives a datagram; returns true if a socket matches.
     pub(crate) fn receive(
         &mut self,
         packet: &Packet<'_>,
@@ -24,7 +24,7 @@ impl Udp {
         self.deliver_to_sockets(from, to, datagram.payload(), context)
     }
 
-    /// Delivers a datagram to the matching sockets; returns whether there is one.
+    /// Delivers a datagram to the matching sockets; returns true if a socket matches.
     pub(super) fn deliver_to_sockets(
         &mut self,
         from: Endpoint,
@@ -42,7 +42,7 @@ impl Udp {
         true
     }
 
-    /// Appends a datagram to a socket's receive queue; drops it without room.
+    /// Appends a datagram to a socket's receive queue; drops it if there is no room.
     fn deliver(&mut self, slot: u32, from: Endpoint, payload: &[u8], buffers: &mut BufferAccounting) {
         let Some(socket) = self.sockets.get_mut(slot) else { return };
         let limit =
@@ -62,7 +62,8 @@ impl Udp {
         self.sockets.wake(slot);
     }
 
-    /// The socket for a datagram: connected ones take precedence, then those bound to the address.
+    /// Returns the socket for a datagram. Connected sockets take precedence, then sockets bound to the
+    /// address.
     fn receiver(&self, from: Endpoint, to: Endpoint) -> Option<u32> {
         let bindings = self.ports.bindings(to.port).iter();
         let ranked = bindings.filter(|binding| binding.scope.contains(to.address)).filter_map(|binding| {
@@ -92,7 +93,7 @@ impl Udp {
         }
     }
 
-    /// Handles an ICMP error for a datagram: sets the pending error of the connected socket.
+    /// Handles an ICMP error about a datagram: sets the pending error of the connected socket.
     pub(crate) fn refuse(&mut self, local: Endpoint, remote: Endpoint, error: Errno) {
         let Some(slot) = self.receiver(remote, local) else { return };
         let socket = self.sockets.get_mut(slot).filter(|socket| socket.state.remote == Some(remote));

@@ -1,4 +1,10 @@
 //! TX of datagrams.
+//!
+//! A datagram is sent at once: there is no send queue. Its route decides on the way. To this host it is
+//! delivered to the receiving socket directly. To a group it may be delivered here and sent to the device. To
+//! a neighbor it is sent to the device, as several fragments if it exceeds the MTU, or waits until the MAC
+//! address is resolved. If the device has no room, the call fails with `EAGAIN` and the socket waits for
+//! room.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -18,7 +24,7 @@ use crate::udp::layer::Udp;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
-/// Maximum size of a datagram in bytes: the 16-bit length field of the packet includes the IP header in IPv4
+/// Maximum size of a datagram in bytes. The 16-bit length field of the packet includes the IP header in IPv4
 /// only.
 const fn largest(to: IpAddr) -> usize {
     if to.is_ipv4() { 65_507 } else { 65_527 }
@@ -48,7 +54,8 @@ impl Outgoing<'_> {
         emit::udp(bytes, from, to, self.payload);
     }
 
-    /// Writes the headers of the datagram or of a fragment, and returns the rest, for the payload.
+    /// Writes the headers of the datagram or of a fragment, and returns the rest of the buffer for the
+    /// payload.
     fn write_part<'a>(
         &self,
         bytes: &'a mut [u8],
@@ -78,7 +85,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Next hop of a datagram: its address, and its MAC address unless that is not resolved yet.
+/// Next hop of a datagram: its address, and its MAC address if it is resolved.
 #[derive(Clone, Copy)]
 struct NextHop {
     address: IpAddr,
@@ -86,7 +93,7 @@ struct NextHop {
 }
 
 impl Udp {
-    /// Source address and route of a datagram.
+    /// Returns the source address and the route of a datagram.
     ///
     /// # Errors
     ///
@@ -193,7 +200,7 @@ impl Udp {
         Ok(())
     }
 
-    /// Sends a datagram to a neighbor, fragmented if it exceeds the MTU, or queues it until the MAC address
+    /// Sends a datagram to a neighbor, in fragments if it exceeds the MTU, or queues it until the MAC address
     /// is resolved.
     fn transmit_to(
         &mut self,
@@ -221,11 +228,11 @@ impl Udp {
             return transmit_parts(interface, outgoing, hop, ethernet, link, context);
         }
         let size = ETHERNET + header + outgoing.size();
-        // Routers fragment packets of IPv4 only.
+        // In IPv4, routers may fragment the packet.
         let (from, to) = (outgoing.from.address, outgoing.to.address);
         let identification = if to.is_ipv4() { context.ip.next_identification(from, to) } else { 0 };
         transmit_frame(hop, size, link, context, &mut |bytes| {
-            // DF is clear: routers may fragment it, since UDP sockets do not handle path MTU discovery.
+            // DF is clear, because UDP sockets do not handle path MTU discovery.
             let rest = outgoing.write_part(ethernet.write(bytes), outgoing.size(), identification, None);
             outgoing.write_datagram(rest);
         })
@@ -262,7 +269,7 @@ fn transmit_parts(
 }
 
 /// Queues a frame for the device, or until its next hop is resolved. Without room in the device's queue it is
-/// dropped, which may happen to a fragment.
+/// dropped. This may happen to a fragment after the first one.
 fn transmit_frame(
     hop: NextHop,
     size: usize,

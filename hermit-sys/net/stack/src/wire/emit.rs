@@ -1,4 +1,7 @@
-//! Writing of headers.
+//! Writing of headers: Ethernet, ARP, IPv4 and IPv6 with fragments, neighbor solicitations, UDP.
+//!
+//! Frames are written in place into the buffer of the device. Each function writes its header at the start of
+//! the buffer, and returns the rest for the next layer. smoltcp encodes the fields.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +29,7 @@ pub(crate) struct EthernetHeader {
 }
 
 impl EthernetHeader {
-    /// Ethernet protocol of an IP address.
+    /// Returns the Ethernet protocol of an IP address.
     pub(crate) const fn protocol(address: &IpAddr) -> EthernetProtocol {
         if address.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 }
     }
@@ -60,8 +63,8 @@ impl IpHeader {
         ip_header(&self.source)
     }
 
-    /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the IP versions of
-    /// the addresses differ.
+    /// Writes the header at the start of a packet, and returns the rest. Writes nothing if the addresses have
+    /// different IP versions.
     pub(crate) fn write<'a>(&self, bytes: &'a mut [u8]) -> &'a mut [u8] {
         match (self.source, self.destination) {
             (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
@@ -85,7 +88,7 @@ impl IpHeader {
         &mut bytes[self.size()..]
     }
 
-    /// Turns a written IPv4 header into that of a fragment.
+    /// Turns a written IPv4 header into the header of a fragment.
     pub(crate) fn write_fragment_v4(bytes: &mut [u8], identification: u16, offset: u16, is_last: bool) {
         let mut packet = Ipv4Packet::new_unchecked(bytes);
         packet.set_ident(identification);
@@ -104,7 +107,7 @@ pub(crate) fn fragment_v6(
     offset: u16,
     is_last: bool,
 ) {
-    // The offset is a multiple of 8, so its lowest bits hold the flag.
+    // The offset is a multiple of 8, so the lowest bits are free for the flag.
     let field = (offset & !7) | u16::from(!is_last);
     let [high, low] = field.to_be_bytes();
     let [a, b, c, d] = identification.to_be_bytes();
@@ -138,8 +141,8 @@ pub(crate) const fn solicitation_size(target: &IpAddr) -> usize {
     if target.is_ipv4() { ARP } else { ETHERNET + 40 + 32 }
 }
 
-/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes; unicast to
-/// the MAC address `known`, if there is one.
+/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes. It is
+/// unicast if there is a MAC address `known`.
 pub(crate) fn solicitation(
     bytes: &mut [u8],
     mac: EthernetAddress,
@@ -194,7 +197,7 @@ fn solicitation_v6(
     question.emit(&source, &ip, &mut Icmpv6Packet::new_unchecked(payload), &ChecksumCapabilities::default());
 }
 
-/// MAC address of a multicast group (RFC 1112, section 6.4; RFC 2464, section 7).
+/// Returns the MAC address of a multicast group (RFC 1112, section 6.4; RFC 2464, section 7).
 pub(crate) fn multicast_mac(group: &IpAddr) -> EthernetAddress {
     match group {
         IpAddr::V4(group) => {

@@ -1,7 +1,9 @@
 //! Fragmentation and reassembly (RFC 791; RFC 8200, section 4.5).
 //!
-//! Fragments come from anyone, and most of what is incomplete stays so. They take a share of the memory for
-//! sockets; when it is used up, the oldest packet makes room, which is the least likely to be completed.
+//! Fragments are collected by source, destination, protocol and identification, until they cover the whole
+//! packet. The packet is then delivered as if it had been received in one frame. Any host can send fragments,
+//! and most incomplete packets are never completed. They may use a share of the memory for sockets. When it
+//! is used up, the oldest packet is dropped, since it is the least likely to be completed.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,8 +15,8 @@ use crate::collections::aging::Aging;
 use crate::wire::emit::{ETHERNET, EthernetHeader, IpHeader};
 use crate::wire::packet::{Fragment, Packet};
 
-/// Maximum number of fragments of a packet: those of 64 KiB with the smallest MTU of IPv4, which have 48
-/// bytes each.
+/// Maximum number of fragments of a packet: 64 KiB in fragments of the smallest MTU of IPv4, with 48 bytes
+/// each.
 const MAX_PARTS: usize = 65_536_usize.div_ceil(48);
 
 /// Memory in bytes that is counted for a packet in reassembly, and for each fragment in addition to its
@@ -22,8 +24,8 @@ const MAX_PARTS: usize = 65_536_usize.div_ceil(48);
 const PACKET: usize = 256;
 const PART: usize = 64;
 
-/// Packets in reassembly take at most the memory for sockets divided by this, within limits in bytes: room
-/// for a packet of 64 KiB, and Linux's `ipfrag_high_thresh`.
+/// Divisor of the memory for sockets: packets in reassembly take at most this part of it. The limits in bytes
+/// are room for a packet of 64 KiB, and Linux's `ipfrag_high_thresh`.
 const SHARE: usize = 8;
 const MIN_MEMORY: usize = 192 << 10;
 const MAX_MEMORY: usize = 4 << 20;
@@ -35,7 +37,7 @@ const REASSEMBLY_TIMEOUT: u64 = 30_000_000_000;
 const ECN_MASK: u8 = 3;
 const CE: u8 = 3;
 
-/// Maximum payload size of a packet in bytes: the 16-bit length field includes the header in IPv4 only.
+/// Maximum payload size of a packet in bytes. The 16-bit length field includes the header in IPv4 only.
 const fn max_payload(source: IpAddr) -> usize {
     if source.is_ipv4() { 65_535 - 20 } else { 65_535 }
 }
@@ -61,11 +63,11 @@ impl Key {
 struct Incomplete {
     /// Offset and payload of each fragment, sorted, without overlap.
     parts: Vec<(usize, Vec<u8>)>,
-    /// Total size of these payloads in bytes.
+    /// Total size of the payloads in bytes.
     received: usize,
-    /// Payload size in bytes of the whole packet, once the last fragment is received.
+    /// Payload size in bytes of the whole packet, after the last fragment is received.
     size: Option<usize>,
-    /// Hop limit and class of the first fragment, which are those of the packet.
+    /// Hop limit and class of the first fragment. They become those of the packet.
     first: Option<(u8, u8)>,
     /// Bit set of the values of the ECN field in the fragments.
     ecn: u8,
@@ -74,8 +76,8 @@ struct Incomplete {
 }
 
 impl Incomplete {
-    /// Adds a fragment; returns whether it is new. Overlapping fragments discard the packet (`None`): they
-    /// are used to evade filters (RFC 5722).
+    /// Adds a fragment; returns true if it is new. `None` discards the packet: overlapping fragments are used
+    /// to evade filters (RFC 5722).
     fn add(&mut self, fragment: Fragment, packet: &Packet<'_>) -> Option<bool> {
         let bytes = packet.payload;
         let end =
@@ -107,7 +109,7 @@ impl Incomplete {
         Some(true)
     }
 
-    /// Notes what the header of a fragment says of the packet.
+    /// Stores the properties of the packet that the header of a fragment contains.
     fn note(&mut self, fragment: Fragment, end: usize, packet: &Packet<'_>) {
         let class = packet.traffic_class();
         self.ecn |= 1 << (class & ECN_MASK);
@@ -123,7 +125,7 @@ impl Incomplete {
         self.size == Some(self.received)
     }
 
-    /// Class of the packet: CE in any fragment is that of the packet. `None` if some but not all fragments
+    /// Class of the packet. If any fragment has CE, the packet has CE. `None` if some but not all fragments
     /// are from a sender without ECN, as in Linux (RFC 3168, section 5.3).
     fn class(&self, first: u8) -> Option<u8> {
         let is_mixed = self.ecn & 1 != 0 && self.ecn != 1;
@@ -131,7 +133,7 @@ impl Incomplete {
         (!is_mixed).then_some(first | ce)
     }
 
-    /// Builds the frame with the unfragmented packet.
+    /// Builds the frame with the reassembled packet.
     fn assemble(&self, ethernet: EthernetHeader, key: &Key) -> Option<Vec<u8>> {
         let (hop_limit, class) = self.first?;
         let header = key.header(self.size?, hop_limit, self.class(class)?);
@@ -139,7 +141,7 @@ impl Incomplete {
     }
 }
 
-/// A frame with a packet, whose payload is given in parts with their offsets.
+/// Builds a frame with a packet. Its payload is given in parts with their offsets.
 fn frame<P: AsRef<[u8]>>(
     ethernet: EthernetHeader,
     header: IpHeader,
@@ -166,13 +168,13 @@ pub(crate) struct Fragments {
 }
 
 impl Fragments {
-    /// No packets; the hash function depends on the seed.
+    /// Creates an empty table. Its hash function depends on the seed.
     pub(crate) const fn new(seed: u64) -> Self {
         Self { packets: Aging::new(seed, REASSEMBLY_TIMEOUT), charged: 0 }
     }
 
     /// Adds a fragment; returns a frame with the whole packet if it was the last one missing. An atomic
-    /// fragment, which is the whole packet, does not affect others of the same identification (RFC 6946).
+    /// fragment is the whole packet. It does not affect others with the same identification (RFC 6946).
     pub(crate) fn add(
         &mut self,
         ethernet: EthernetHeader,
@@ -196,6 +198,7 @@ impl Fragments {
         match incomplete.add(fragment, packet) {
             Some(true) if !incomplete.is_complete() => return None,
             Some(true) => (),
+            // A duplicate needs no memory.
             Some(false) => {
                 incomplete.charged -= PART + packet.payload.len();
                 self.refund(PART + packet.payload.len(), pool);
@@ -209,21 +212,21 @@ impl Fragments {
         self.remove(&key, pool)?.assemble(ethernet, &key)
     }
 
-    /// Time at which the oldest packet is given up.
+    /// Time at which the oldest packet is dropped.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.packets.deadline()
     }
 
-    /// Gives up packets that have not been completed in time.
+    /// Drops packets that have not been completed in time.
     pub(crate) fn expire(&mut self, pool: &mut Pool, now: u64) {
         while let Some((_, incomplete)) = self.packets.remove_expired(now) {
             self.refund(incomplete.charged, pool);
         }
     }
 
-    /// Counts memory for a fragment of a packet, for which the oldest packets make room; returns the packet.
-    /// `None` without memory.
+    /// Counts memory for a fragment of a packet, and drops the oldest packets if necessary. Returns the
+    /// packet; `None` without memory.
     fn charge(&mut self, key: &Key, part: usize, pool: &mut Pool, now: u64) -> Option<&mut Incomplete> {
         let is_known = self.packets.contains(key);
         let bytes = if is_known { part } else { part + PACKET };
@@ -238,7 +241,7 @@ impl Fragments {
             return None;
         }
         if !self.packets.contains(key) {
-            // It was the oldest one itself.
+            // The packet was the oldest one itself, and has been dropped.
             self.refund(bytes, pool);
         }
         let incomplete = self.packets.get_mut(key)?;
@@ -258,7 +261,8 @@ impl Fragments {
     }
 }
 
-/// Start, end and "last" flag of each fragment of a payload, with at most `room` bytes per fragment.
+/// Iterates over start, end and "last" flag of each fragment of a payload, with at most `room` bytes per
+/// fragment.
 pub(crate) fn parts(size: usize, room: usize) -> impl Iterator<Item = (usize, usize, bool)> {
     let step = (room / 8 * 8).max(8);
     (0..size).step_by(step).map(move |start| {
@@ -290,7 +294,7 @@ mod tests {
         protocol: EthernetProtocol::Ipv4,
     };
 
-    /// Start of an IPv4 header with a class, whose hop limit is 9.
+    /// Returns the start of an IPv4 header with a class and the hop limit 9.
     fn head(class: u8) -> [u8; 9] {
         [0x45, class, 0, 0, 0, 0, 0, 0, 9]
     }
@@ -402,7 +406,7 @@ mod tests {
         let bytes = crate::testing::pattern(max_payload(SOURCE));
         let pieces: Vec<_> = parts(bytes.len(), 48).collect();
         assert!(pieces.len() <= MAX_PARTS);
-        // The last first, which costs most.
+        // The last fragment first, which takes the most time.
         let mut frames = pieces.iter().rev().filter_map(|&(start, end, is_last)| {
             fragments.add(ETHERNET, &packet(&bytes[start..end], start, is_last, 1), &mut pool, 0)
         });
@@ -452,7 +456,7 @@ mod tests {
             fragments.add(ETHERNET, &packet(&[0; 8], 0, false, identification), &mut pool, now);
         }
         assert_eq!((fragments.packets.len(), pool.used()), (most / each, most / each * each));
-        // The oldest were given up. Of the others, each can be completed.
+        // The oldest packets were dropped. Each of the others can be completed.
         assert_eq!(fragments.deadline(), Some(REASSEMBLY_TIMEOUT + u64::from(count)));
         let mut end = |identification| {
             fragments.add(ETHERNET, &packet(&[0; 8], 8, true, identification), &mut pool, 1 << 20)

@@ -26,7 +26,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Whether the frame is sent to a multicast or broadcast address.
+    /// True if the frame is sent to a multicast or broadcast address.
     pub(crate) const fn is_to_group(&self) -> bool {
         self.destination.0[0] & 1 == 1
     }
@@ -44,7 +44,7 @@ pub(crate) struct Fragment {
 /// An IPv4 or IPv6 packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// The packet, without padding of the frame.
+    /// The packet, without the padding of the frame.
     pub(crate) bytes: &'a [u8],
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
@@ -105,8 +105,8 @@ impl<'a> Packet<'a> {
                 is_last: !header.more_frags(),
             });
             (protocol, payload) = (next.into(), payload.get(8..)?);
-            // Either header occurs once, and the Hop-by-Hop one right behind that of IPv6 (RFC 8200, section
-            // 4.1): what is reassembled is no fragment again.
+            // Each header occurs once, and Hop-by-Hop Options only directly after the IPv6 header (RFC 8200,
+            // section 4.1). A reassembled packet is therefore never a fragment again.
             if matches!(protocol, IpProtocol::Ipv6Frag | IpProtocol::HopByHop) {
                 return None;
             }
@@ -136,10 +136,10 @@ impl<'a> Packet<'a> {
         self.bytes.get(offset).copied().unwrap_or(0)
     }
 
-    /// The UDP datagram in the packet, if it is valid.
+    /// Returns the UDP datagram in the packet, if it is valid.
     pub(crate) fn udp(&self, is_checked: bool) -> Option<UdpPacket<&'a [u8]>> {
         let datagram = UdpPacket::new_checked(self.payload).ok()?;
-        // In IPv4, 0 means that the sender computed no checksum (RFC 768).
+        // In IPv4, 0 means that the sender did not compute a checksum (RFC 768).
         let has_none = datagram.checksum() == 0;
         let is_intact = is_checked
             || has_none && self.source.is_ipv4()

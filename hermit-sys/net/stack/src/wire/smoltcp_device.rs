@@ -1,4 +1,4 @@
-//! What smoltcp is called with: its times, and implementations of its `Device`, each for one call.
+//! Adapters for smoltcp: conversion of times, and implementations of its `Device`, each for one call.
 
 use alloc::vec::Vec;
 
@@ -66,10 +66,10 @@ impl Device for Ingress<'_> {
     }
 }
 
-/// Size in bytes of the largest frame that smoltcp sends by itself: an MLD report with 64 groups has 1,350.
+/// Size in bytes of the largest frame that smoltcp sends on its own: an MLD report with 64 groups has 1,350.
 const LARGEST: usize = 2048;
 
-/// Memory for a frame that the device does not take.
+/// Creates the buffer for a frame that the device has no room for.
 pub(crate) fn scratch() -> Vec<u8> {
     Vec::with_capacity(LARGEST)
 }
@@ -78,7 +78,7 @@ pub(crate) fn scratch() -> Vec<u8> {
 pub(crate) struct Egress<'a> {
     pub(crate) link: &'a mut dyn Link,
     pub(crate) capabilities: &'a DeviceCapabilities,
-    /// Memory of [`scratch`].
+    /// Buffer made by [`scratch`].
     pub(crate) scratch: &'a mut Vec<u8>,
 }
 
@@ -108,7 +108,7 @@ impl Device for Egress<'_> {
 
 pub(crate) struct Transmission<'a>(&'a mut dyn Link, &'a mut Vec<u8>);
 
-/// Writes a frame that is lost.
+/// Writes a frame that is discarded.
 fn fill_scratch<R>(scratch: &mut Vec<u8>, size: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
     scratch.clear();
     scratch.resize(size, 0);
@@ -124,7 +124,7 @@ impl TxToken for Transmission<'_> {
                 result = Some(fill(bytes));
             }
         });
-        // smoltcp needs the result even if the device took no frame.
+        // smoltcp needs the result of `fill` even if the device had no room for the frame.
         result
             .or_else(|| fill.take().map(|fill| fill_scratch(self.1, size, fill)))
             .unwrap_or_else(|| unreachable!("the function is called by the link, or else here"))

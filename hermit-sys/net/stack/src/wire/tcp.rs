@@ -1,4 +1,8 @@
 //! Parsing and writing of TCP segments (RFC 9293 §3.1).
+//!
+//! smoltcp parses the header and the options. Headers are written here, with the options in the aligned
+//! layout that RFC 7323 proposes. The checksum is computed in software, or left to the device (checksum
+//! offload): the field then holds the sum of the pseudo header.
 
 use core::net::IpAddr;
 
@@ -14,8 +18,8 @@ pub(crate) const TCP: usize = 20;
 /// Offset of the checksum in a header.
 pub(crate) const CHECKSUM_OFFSET: u16 = 16;
 
-/// The explicit congestion notification field of an IP header (RFC 3168 §5): its mask, "ECN-capable
-/// transport", and "congestion experienced".
+/// ECN field of an IP header (RFC 3168 §5): its mask, and the values "ECN-capable transport" and "congestion
+/// experienced".
 pub(crate) const ECN_MASK: u8 = 3;
 pub(crate) const ECN_CAPABLE: u8 = 2;
 const ECN_MARKED: u8 = 3;
@@ -29,7 +33,7 @@ pub(crate) struct Received<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The TCP segment in the packet, if it is valid.
+    /// Returns the TCP segment in the packet, if it is valid.
     pub(crate) fn tcp(&self, is_checked: bool) -> Option<Received<'a>> {
         let packet = TcpPacket::new_checked(self.payload).ok()?;
         let is_intact = is_checked || packet.verify_checksum(&self.source.into(), &self.destination.into());
@@ -56,10 +60,10 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Parses options. Unknown options, and all behind an invalid one, are skipped.
+/// Parses options. Unknown options, and all options after an invalid one, are ignored.
 fn parse_options(mut bytes: &[u8]) -> Options {
     let mut options = Options::default();
-    // The layout of most segments (RFC 7323, appendix A).
+    // Fast path: the layout of most segments (RFC 7323, appendix A).
     if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h] = bytes {
         let [value, echo] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
         options.timestamp = Some(Timestamp { value, echo });
@@ -98,7 +102,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes the header of a segment without checksum, and returns the rest, for the data.
+/// Writes the header of a segment without a checksum, and returns the rest of the buffer for the data.
 pub(crate) fn write_header<'a>(
     bytes: &'a mut [u8],
     source_port: u16,
@@ -230,7 +234,7 @@ mod tests {
             let (seq, ack, window, urgent) = numbers;
             let flags = Flags::from_bits_retain(flags) | Flags::ACK;
             let mut sack = SackBlocks::default();
-            // SACK blocks do not fit beside all the other options.
+            // SACK blocks do not fit if there are all other options.
             for &(start, end) in blocks.iter().filter(|_| mss.is_none() && window_scale.is_none()) {
                 sack.push(SackBlock { start: Seq(start), end: Seq(end) });
             }

@@ -1,17 +1,17 @@
-//! A stretch of a stream in chunks, of which some may be missing.
+//! Bytes of a stream, stored in chunks. The chunks of a gap may be missing.
 
 use alloc::collections::VecDeque;
 use core::iter;
 
 use super::pool::{CHUNK, Chunk, Pool, Purpose};
 
-/// Capacity of a list of chunks that is kept while a stream has no data.
+/// Capacity of the list of chunks that is kept while a stream has no data.
 const KEPT_CAPACITY: usize = 8;
 
-/// Bytes by their offset from the first one that is still needed.
+/// Bytes, addressed by their offset from the first byte that is still needed.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    /// The first chunk, apart from the others: most streams never have more, and so no list.
+    /// First chunk, inline: most streams never need a second one, and then allocate no list.
     first: Option<Chunk>,
     rest: VecDeque<Option<Chunk>>,
     /// Offset of the first byte in the first chunk.
@@ -34,7 +34,7 @@ impl Chunks {
         written
     }
 
-    /// The memory from a place to the end of its chunk.
+    /// Returns the memory from `place` to the end of its chunk, which is allocated if it is missing.
     fn room_at(&mut self, place: usize, pool: &mut Pool, purpose: Purpose) -> Option<&mut [u8]> {
         let (index, start) = (place / CHUNK, place % CHUNK);
         let chunk = match index.checked_sub(1) {
@@ -52,7 +52,7 @@ impl Chunks {
         }
     }
 
-    /// Makes the list of chunks as long as this; `None` without memory.
+    /// Extends the list of chunks to `count` entries; `None` without memory.
     #[cold]
     fn extend(&mut self, count: usize) -> Option<()> {
         self.rest.try_reserve(count.saturating_sub(self.rest.len())).ok()?;
@@ -60,7 +60,7 @@ impl Chunks {
         Some(())
     }
 
-    /// The bytes at an offset, as far as they are in one piece.
+    /// Returns the bytes at an offset that are contiguous in memory, at most `size`.
     pub(crate) fn piece(&self, offset: usize, size: usize) -> &[u8] {
         let place = self.head + offset;
         let (index, start) = (place / CHUNK, place % CHUNK);
@@ -72,7 +72,7 @@ impl Chunks {
         chunk.and_then(|chunk| chunk.get(start..end)).unwrap_or(&[])
     }
 
-    /// The pieces of `size` bytes at an offset.
+    /// Returns the contiguous pieces of `size` bytes at an offset.
     pub(crate) fn pieces(&self, mut offset: usize, mut size: usize) -> impl Iterator<Item = &[u8]> {
         iter::from_fn(move || {
             let piece = self.piece(offset, size);
@@ -82,7 +82,7 @@ impl Chunks {
         })
     }
 
-    /// Frees the chunks before an offset, which becomes 0.
+    /// Drops the first `size` bytes and frees their chunks. The byte after them then has offset 0.
     pub(crate) fn advance(&mut self, size: usize, pool: &mut Pool) {
         self.head += size;
         while self.head >= CHUNK {
@@ -94,7 +94,7 @@ impl Chunks {
         }
     }
 
-    /// Frees the chunks behind the first `size` bytes.
+    /// Frees the chunks after the first `size` bytes.
     pub(crate) fn truncate(&mut self, size: usize, pool: &mut Pool) {
         if size == 0 {
             return self.clear(pool);
@@ -104,7 +104,7 @@ impl Chunks {
         self.rest.drain(kept..).flatten().for_each(|chunk| pool.give(chunk));
     }
 
-    /// Frees all chunks, and a long list of them.
+    /// Frees all chunks, and the list if it is long.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         if let Some(chunk) = self.first.take() {
             pool.give(chunk);

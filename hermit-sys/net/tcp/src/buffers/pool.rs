@@ -1,26 +1,27 @@
-//! Chunks of memory, counted and used again.
+//! Pool of memory chunks with a limit, and a cache of free chunks.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Bytes of a chunk.
+/// Size of a chunk in bytes.
 pub const CHUNK: usize = 4096;
 
 /// Memory of [`CHUNK`] bytes.
 pub(crate) type Chunk = Box<[u8]>;
 
-/// Bytes of free chunks that are kept for later data, as a divisor of the limit.
+/// Divisor of the limit: this part of it may be cached as free chunks.
 const KEPT_PART: usize = 16;
 
-/// What memory of a pool is for. Nothing is kept from going on by what waits for it:
+/// Purpose of memory that is taken from a pool. Each purpose may use a part of the limit only, so that memory
+/// that waits for an event cannot prevent this event:
 ///
-/// - Data behind gaps, which cannot be read, leaves room for the data that fills these.
-/// - Received data leaves room for sending: a program may read nothing before it has written, and what is
-///   sent is acknowledged.
+/// - Data after a gap cannot be read until the gap is filled. It leaves room for the data that fills the gap.
+/// - Received data leaves room for sending. A program may write before it reads, and sent data frees its
+///   memory when it is acknowledged.
 /// - Connections, which peers open, leave room for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Received data behind a gap: up to half of the limit is in use then.
+    /// Received data after a gap: up to half of the limit may be in use.
     OutOfOrder,
     /// The state of a connection: three quarters.
     Connection,
@@ -31,7 +32,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Part of a limit up to which memory may be in use when it is taken for this.
+    /// Number of bytes up to which memory may be in use when it is taken for this purpose.
     const fn part_of(self, limit: usize) -> usize {
         match self {
             Self::OutOfOrder => limit / 2,
@@ -42,18 +43,18 @@ impl Purpose {
     }
 }
 
-/// All chunks of a stack: at most a limit in use, and some kept for later.
+/// Memory pool of a stack. It bounds the bytes in use and caches some free chunks.
 #[derive(Debug)]
 pub struct Pool {
     /// Bytes that may be in use.
     limit: usize,
-    /// Bytes in use: chunks, and what [`charge`](Self::charge) counts.
+    /// Bytes in use: chunks, and memory that [`charge`](Self::charge) counts.
     used: usize,
     free: Vec<Chunk>,
 }
 
 impl Pool {
-    /// A pool of which at most `limit` bytes are in use.
+    /// Creates a pool with at most `limit` bytes in use.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self { limit, used: 0, free: Vec::new() }
@@ -71,24 +72,24 @@ impl Pool {
         self.used
     }
 
-    /// Bytes kept for later data.
+    /// Bytes of free chunks in the cache.
     #[must_use]
     pub const fn kept(&self) -> usize {
         self.free.len() * CHUNK
     }
 
-    /// Frees what is kept for later data.
+    /// Frees the cached chunks.
     pub fn reclaim(&mut self) {
         self.free = Vec::new();
     }
 
-    /// Number of chunks that can be taken for data to be sent.
+    /// Number of chunks that can still be taken for data to be sent.
     #[must_use]
     pub const fn left(&self) -> usize {
         self.limit.saturating_sub(self.used) / CHUNK
     }
 
-    /// Counts `bytes` of other memory, if they are left for their purpose; returns whether they were.
+    /// Counts `bytes` of other memory, if the purpose may use as many; returns true if it may.
     #[must_use]
     pub const fn charge(&mut self, bytes: usize, purpose: Purpose) -> bool {
         let fits = self.fits(bytes, purpose);
@@ -98,22 +99,22 @@ impl Pool {
         fits
     }
 
-    /// True if `bytes` are left for a purpose.
+    /// True if a purpose may use `bytes` more.
     pub(crate) const fn fits(&self, bytes: usize, purpose: Purpose) -> bool {
         bytes <= purpose.part_of(self.limit).saturating_sub(self.used)
     }
 
-    /// Counts `bytes` of other memory no longer.
+    /// Ends the counting of `bytes` by [`charge`](Self::charge).
     pub const fn refund(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }
 
-    /// Whether half of all is in use: buffers do not grow then.
+    /// True if more than half of the limit is in use: buffers do not grow then.
     pub(crate) const fn is_scarce(&self) -> bool {
         self.used > self.limit / 2
     }
 
-    /// A chunk, with whatever it had when it was used last; `None` at the limit and without memory.
+    /// Takes a chunk, with its old contents; `None` at the limit and without memory.
     // Not inlined: the copy of a small message to a chunk that exists would save more registers.
     #[inline(never)]
     pub(crate) fn take(&mut self, purpose: Purpose) -> Option<Chunk> {
@@ -127,7 +128,7 @@ impl Pool {
         chunk
     }
 
-    /// Takes a chunk back.
+    /// Returns a chunk to the pool.
     pub(crate) fn give(&mut self, chunk: Chunk) {
         self.refund(CHUNK);
         if self.kept() + CHUNK <= self.limit / KEPT_PART && self.free.try_reserve(1).is_ok() {

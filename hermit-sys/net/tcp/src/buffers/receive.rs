@@ -1,4 +1,10 @@
-//! Data that the program has not read, in order and behind gaps.
+//! The receive buffer: data that the program has not read, in order and after gaps.
+//!
+//! Bytes are stored at their offset from the first unread byte, so that data after a gap needs no copy when
+//! the gap is filled. `next` is RCV.NXT, the end of the data in order. `ranges` lists the data after gaps,
+//! and a segment that fills a gap joins them. The most recently changed range is the first one, since SACK
+//! blocks are reported in this order (RFC 2018 §4). Data without room or memory is dropped: the peer
+//! retransmits it.
 
 use alloc::vec::Vec;
 
@@ -8,17 +14,17 @@ use super::{to_u32, to_usize};
 use crate::segment::{SackBlock, SackBlocks};
 use crate::seq::Seq;
 
-/// Maximum number of ranges behind gaps. Data that would begin another one is dropped.
+/// Maximum number of ranges after gaps. Data that would begin another one is dropped.
 const MAX_RANGES: usize = 64;
 
-/// What became of the data of a segment.
+/// Result of inserting the data of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inserted {
     /// Bytes by which RCV.NXT advanced.
     pub(crate) in_order: u32,
-    /// Whether data was stored behind a gap.
+    /// True if data was stored after a gap.
     pub(crate) is_out_of_order: bool,
-    /// True if data that is next in order was dropped, because there is no memory.
+    /// True if data that is next in order was dropped for lack of memory.
     pub(crate) lacks_memory: bool,
     /// Data that had been received before: a D-SACK block (RFC 2883 §4).
     pub(crate) duplicate: Option<SackBlock>,
@@ -28,22 +34,22 @@ pub(crate) struct Inserted {
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
     chunks: Chunks,
-    /// RCV.NXT, as far as data counts.
+    /// RCV.NXT, without the number of a FIN.
     next: Seq,
     /// Bytes before `next` that have not been read.
     ready: u32,
     limit: u32,
-    /// Ranges behind gaps, disjoint and not adjacent, those of the latest segments first.
+    /// Ranges after gaps, disjoint and not adjacent, the most recently changed one first.
     ranges: Vec<SackBlock>,
 }
 
 impl ReceiveBuffer {
-    /// An empty buffer for at most `limit` bytes, of which the first one has number `next`.
+    /// Creates an empty buffer for at most `limit` bytes. The first byte has the number `next`.
     pub(crate) fn new(next: Seq, limit: u32) -> Self {
         Self { chunks: Chunks::default(), next, ready: 0, limit, ranges: Vec::new() }
     }
 
-    /// The number behind all data in order.
+    /// Number after all data in order.
     pub(crate) const fn next(&self) -> Seq {
         self.next
     }
@@ -58,17 +64,17 @@ impl ReceiveBuffer {
         self.limit
     }
 
-    /// Changes the maximum; what has been advertised must stay below it.
+    /// Changes the maximum, which must not be below the advertised window.
     pub(crate) const fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
 
-    /// Bytes from `next` on for which there is room.
+    /// Number of bytes for which there is room, from `next` on.
     pub(crate) const fn room(&self) -> u32 {
         self.limit.saturating_sub(self.ready)
     }
 
-    /// Whether there is a gap before data that was received.
+    /// True if there is a gap before received data.
     pub(crate) const fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
@@ -76,6 +82,7 @@ impl ReceiveBuffer {
     /// Stores data that begins at `seq`, as far as there is room and memory for it.
     pub(crate) fn insert(&mut self, seq: Seq, bytes: &[u8], pool: &mut Pool) -> Inserted {
         let end = seq + to_u32(bytes.len());
+        // The bytes before RCV.NXT are duplicates, which a D-SACK block reports.
         let before = self.next.since(seq).min(end.since(seq));
         let duplicate = (before > 0).then(|| SackBlock { start: seq, end: seq + before });
         let start = seq + before;
@@ -87,6 +94,7 @@ impl ReceiveBuffer {
             return Inserted { duplicate, ..Inserted::default() };
         }
         let offset = to_usize(self.ready + start.since(self.next));
+        // Fast path: the data is in order, and there is no gap.
         if start == self.next && self.ranges.is_empty() {
             let written = to_u32(self.chunks.write(offset, bytes, pool, Purpose::Received));
             self.next = self.next + written;
@@ -105,7 +113,7 @@ impl ReceiveBuffer {
         Inserted { in_order, is_out_of_order: in_order == 0 && !lacks_memory, lacks_memory, duplicate }
     }
 
-    /// The part of `block` that was received before, behind a gap.
+    /// Returns the part of `block` that was received before, after a gap.
     fn overlap(&self, block: SackBlock) -> Option<SackBlock> {
         let parts = self
             .ranges
@@ -114,13 +122,13 @@ impl ReceiveBuffer {
         parts.into_iter().find(|part| part.start.is_before(part.end))
     }
 
-    /// Whether `block` adjoins what is in order or a range, or may become a range of its own.
+    /// True if `block` adjoins the data in order or a range, or if there is memory for another range.
     fn has_place_for(&mut self, block: SackBlock) -> bool {
         let is_new = block.start != self.next && !self.ranges.iter().any(|range| touches(range, &block));
         !is_new || self.ranges.len() < MAX_RANGES && self.ranges.try_reserve(1).is_ok()
     }
 
-    /// Adds a block to the ranges, in front; returns the bytes by which `next` advanced.
+    /// Adds a block to the front of the ranges; returns the number of bytes by which `next` advanced.
     fn merge(&mut self, mut block: SackBlock) -> u32 {
         if block.start == block.end {
             return 0;
@@ -152,8 +160,8 @@ impl ReceiveBuffer {
         blocks
     }
 
-    /// Hands bytes in order to `sink`, which says how many of those it is given it took, and is given more as
-    /// long as it takes all. Returns how many it took. With `peek` they stay.
+    /// Passes bytes in order to `sink`, piece by piece, until it takes less than a whole piece. `sink`
+    /// returns the number of bytes it took. Returns their sum. With `peek` the bytes stay in the buffer.
     pub(crate) fn read(&mut self, peek: bool, sink: &mut dyn FnMut(&[u8]) -> usize, pool: &mut Pool) -> u32 {
         let mut taken = 0;
         for piece in self.chunks.pieces(0, to_usize(self.ready)) {
@@ -180,7 +188,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Frees data behind gaps.
+    /// Frees data after gaps.
     pub(crate) fn drop_ranges(&mut self, pool: &mut Pool) {
         self.ranges = Vec::new();
         self.chunks.truncate(to_usize(self.ready), pool);
@@ -193,7 +201,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// Whether two ranges overlap or adjoin.
+/// True if two ranges overlap or adjoin.
 const fn touches(one: &SackBlock, other: &SackBlock) -> bool {
     one.start.is_up_to(other.end) && other.start.is_up_to(one.end)
 }
@@ -271,7 +279,8 @@ mod tests {
         assert_eq!(buffer.insert(buffer.next(), &bytes, &mut pool).in_order as usize, 7 * CHUNK);
     }
 
-    /// All of it may be in use by data behind gaps otherwise, on several connections, and no gap be filled.
+    /// Otherwise the data after the gaps of several connections could use all memory, and no gap could be
+    /// filled.
     #[test]
     fn data_behind_a_gap_leaves_memory_for_what_fills_the_gap() {
         let mut pool = Pool::new(8 * CHUNK);

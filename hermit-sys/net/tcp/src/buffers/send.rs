@@ -1,10 +1,10 @@
-//! Data that the peer has not acknowledged.
+//! The send buffer: data that the peer has not acknowledged.
 
 use super::chunks::Chunks;
 use super::pool::{Pool, Purpose};
 use super::{to_u32, to_usize};
 
-/// The send buffer: bytes from SND.UNA on.
+/// Send buffer, from SND.UNA on.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     chunks: Chunks,
@@ -13,7 +13,7 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// An empty buffer for at most `limit` bytes.
+    /// Creates an empty buffer for at most `limit` bytes.
     pub(crate) fn new(limit: u32) -> Self {
         Self { chunks: Chunks::default(), size: 0, limit }
     }
@@ -28,7 +28,7 @@ impl SendBuffer {
         self.limit
     }
 
-    /// Changes the maximum; what is in the buffer stays.
+    /// Changes the maximum. Bytes already in the buffer stay.
     pub(crate) const fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
@@ -47,12 +47,12 @@ impl SendBuffer {
         written
     }
 
-    /// The pieces of `size` bytes at an offset from SND.UNA.
+    /// Returns the contiguous pieces of `size` bytes at an offset from SND.UNA.
     pub(crate) fn pieces(&self, offset: u32, size: u32) -> impl Iterator<Item = &[u8]> {
         self.chunks.pieces(to_usize(offset), to_usize(size))
     }
 
-    /// Frees bytes that were acknowledged.
+    /// Frees acknowledged bytes.
     pub(crate) fn advance(&mut self, size: u32, pool: &mut Pool) {
         let size = size.min(self.size);
         self.size -= size;

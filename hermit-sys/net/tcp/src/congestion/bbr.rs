@@ -1,10 +1,15 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr-06, whose sections are cited): a model of the path, which is the rate
-//! at which it delivers and its minimum RTT, says how fast data leaves and how much is in flight.
+//! BBR, version 3 (draft-ietf-ccwg-bbr-06, whose sections are cited).
+//!
+//! BBR has a model of the path: the rate at which it delivers (bandwidth) and its minimum RTT. Their product
+//! is the volume that the path holds without a queue (bandwidth-delay product, BDP). The pacing rate is about
+//! the bandwidth, and the window a multiple of the BDP. A loss does not reduce the window itself, but bounds
+//! the model. BBR measures the bandwidth by sending faster for a short time, and the RTT by keeping little in
+//! flight for a short time: see `State`.
 //!
 //! | module | what |
 //! | --- | --- |
 //! | `filters` | rounds, maximum bandwidth, whether the path is full, aggregation |
-//! | `bounds` | what losses say |
+//! | `bounds` | bounds by losses |
 //! | `probe_bw` | the cycle that probes for bandwidth |
 //! | `probe_rtt` | the minimum RTT and how it is measured |
 //!
@@ -32,18 +37,18 @@ const MIN_WINDOW: u32 = 4;
 /// Part of the bandwidth at which data leaves, in percent (BBR.PacingMarginPercent is 1).
 const PACING_SHARE: u64 = 99;
 
-/// Minimum of the pacing rate: no bandwidth makes a pause of minutes.
+/// Minimum pacing rate, so that a low bandwidth does not lead to a pause of minutes.
 const MIN_RATE: u64 = 4096;
 
-/// Rounds in which a queue drains at most (§5.3.2).
+/// Maximum number of rounds in which the queue of Startup drains (§5.3.2).
 const DRAIN_ROUNDS: u32 = 3;
 
-/// Maximum of what is sent at once, and how many of these are in flight at least, since hosts join segments
-/// (§5.5.8, §5.6.3).
+/// Maximum size of a burst, and minimum number of bursts in flight, since hosts coalesce segments (§5.5.8,
+/// §5.6.3).
 const MAX_QUANTUM: u64 = 64 << 10;
 const QUANTA: u64 = 3;
 
-/// State of the machine (§5.1).
+/// State of BBR's state machine (§5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Doubles the rate in each round, until the path is full.
@@ -63,7 +68,7 @@ enum State {
 }
 
 impl State {
-    /// The rate, in percent of the bandwidth (§5.6.1).
+    /// Pacing rate, in percent of the bandwidth (§5.6.1).
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -74,7 +79,7 @@ impl State {
         }
     }
 
-    /// The window, in percent of what the path holds without a queue.
+    /// Window, in percent of the BDP.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -87,13 +92,13 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether losses are taken for its own (IsProbingBW).
+    /// True if losses are attributed to the probing of this state (IsProbingBW).
     const fn is_accelerating(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 }
 
-/// The state of BBR.
+/// State of a connection's BBR.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bbr {
     state: State,
@@ -106,13 +111,13 @@ pub(crate) struct Bbr {
     bounds: Bounds,
     cycle: Cycle,
     pacing_rate: u64,
-    /// The round in which Drain began.
+    /// Round in which Drain began.
     drain_start: u32,
-    /// The window before a recovery, or ProbeRTT.
+    /// Window before a recovery or ProbeRTT.
     prior_window: u32,
-    /// Nothing was in flight when data was last sent (BBR.idle_restart).
+    /// True if nothing was in flight when data was last sent (BBR.idle_restart).
     is_restarting: bool,
-    /// The state that losses have ended, and the bounds before (BBR.undo_state and others).
+    /// State that losses have ended, and the bounds before them, for undoing (BBR.undo_state and others).
     undo: (Option<State>, Bounds),
 }
 
@@ -138,23 +143,22 @@ impl Bbr {
         }
     }
 
-    /// The bandwidth that is used (BBR.bw).
+    /// Estimated bandwidth, within its bound (BBR.bw).
     fn bandwidth(&self) -> u64 {
         self.max_bandwidth.get().min(self.bounds.bandwidth)
     }
 
-    /// What the path holds at a rate without a queue, times a gain (BDPMultiple); 0 while the RTT is not
-    /// known.
+    /// BDP at a rate, times a gain in percent (BDPMultiple); 0 while the RTT is unknown.
     fn bdp(&self, rate: u64, gain: u64) -> u64 {
         self.min_rtt.get().map_or(0, |rtt| volume(rate, rtt) * gain / 100)
     }
 
-    /// What is to be in flight: what the path holds, unless losses have cut the window (TargetInflight).
+    /// Target of the bytes in flight: the BDP, unless losses have reduced the window (TargetInflight).
     fn target(&self, window: &Window) -> u64 {
         self.bdp(self.bandwidth(), 100).min(window.size.into())
     }
 
-    /// A volume, but enough for hosts that join segments (QuantizationBudget).
+    /// Raises a volume to the minimum for hosts that coalesce segments (QuantizationBudget).
     fn quantized(&self, volume: u64, mss: u32) -> u32 {
         let mss = u64::from(mss);
         let quantum = (self.pacing_rate / 1000).min(MAX_QUANTUM).max(2 * mss);
@@ -182,7 +186,7 @@ impl Bbr {
         }
     }
 
-    /// Until the path is known to be full, the rate does not fall (§5.6.2).
+    /// Sets the pacing rate. It does not fall until the path is known to be full (§5.6.2).
     fn set_pacing_rate(&mut self, gain: u64) {
         let rate = self.bandwidth().saturating_mul(gain * PACING_SHARE) / 10_000;
         if self.full_pipe.was_full || rate > self.pacing_rate {
@@ -190,7 +194,7 @@ impl Bbr {
         }
     }
 
-    /// The window grows by what is acknowledged, up to what the model permits (§5.6.4.6).
+    /// Grows the window by the acknowledged bytes, up to the limit of the model (§5.6.4.6).
     fn set_window(&self, window: &mut Window, bytes: u32) {
         let bdp = self.bdp(self.bandwidth(), self.state.window_gain());
         let max = self.quantized(bdp + u64::from(self.aggregation.get()), window.mss);
@@ -207,7 +211,7 @@ impl Bbr {
         window.size = window.size.min(self.volume_bound(window.mss)).max(min);
     }
 
-    /// What losses permit to be in flight (§5.6.4.7).
+    /// Bound of the bytes in flight because of losses (§5.6.4.7).
     fn volume_bound(&self, mss: u32) -> u32 {
         let longterm = match self.state {
             State::Cruise | State::ProbeRtt => self.longterm_with_headroom(mss),
@@ -221,6 +225,7 @@ impl Bbr {
 impl CongestionControl for Bbr {
     fn on_ack(&mut self, window: &mut Window, acked: &Acked) {
         let Some(sample) = &acked.sample else { return };
+        // The order of the draft's BBRUpdateModelAndState, followed by BBRUpdateControlParameters.
         self.rounds.on_sample(sample);
         self.max_bandwidth.on_sample(sample);
         self.losses.on_sample(sample);
@@ -237,7 +242,7 @@ impl CongestionControl for Bbr {
         self.set_window(window, acked.bytes);
     }
 
-    /// The window stays as it is: the model follows losses.
+    /// Leaves the threshold unchanged: the model takes account of losses.
     fn on_congestion(&mut self, window: &Window, _now: u64) -> u32 {
         let prior = if self.state == State::ProbeRtt { self.prior_window } else { 0 };
         self.prior_window = prior.max(window.size);
@@ -281,12 +286,12 @@ impl CongestionControl for Bbr {
     }
 }
 
-/// Bytes at a rate in a time.
+/// Returns the bytes that a rate delivers in a time in nanoseconds.
 const fn volume(rate: u64, time: u64) -> u64 {
     rate.saturating_mul(time / MICROSECOND) / 1_000_000
 }
 
-/// A volume as what windows are counted in.
+/// Converts a volume to the type of windows.
 fn narrow(volume: u64) -> u32 {
     u32::try_from(volume).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,10 @@
 //! CUBIC (RFC 9438), in integers: windows in bytes, times in milliseconds.
+//!
+//! After a loss, the window is a cubic function of the time. It grows fast at first, is flat around W_max,
+//! the window at the time of the loss, and then grows faster and faster to find more room. K is the time
+//! until it reaches W_max. While Reno would have a larger window, as with short round trips, the window is
+//! Reno's (§4.3). An acknowledgement lets the window grow by fractions of a byte. `Epoch` keeps the
+//! remainders of these divisions.
 
 use super::hystart::SlowStart;
 use super::{Acked, CongestionControl, MAX_WINDOW, Window};
@@ -17,16 +23,16 @@ const ALPHA: (u64, u64) = (9, 17);
 /// Maximum distance from K at which the curve is computed, in ms: the cube stays below 2^50.
 const MAX_DISTANCE: u64 = 100_000;
 
-/// The part of congestion avoidance between two losses.
+/// An epoch of congestion avoidance, from one loss to the next.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: u64,
-    /// K, in ms: when the curve is at `w_max`.
+    /// K, in ms: the time at which the curve reaches `w_max`.
     k: u64,
-    /// The window that Reno would have, and what is not yet counted of it, in bytes times the window.
+    /// Window that Reno would have, and the remainder of its growth, in bytes times the window.
     reno: u64,
     reno_acked: u64,
-    /// What is not yet counted of the window's growth, in bytes times the window.
+    /// Remainder of the window's growth, in bytes times the window.
     growth: u64,
 }
 
@@ -36,7 +42,7 @@ pub(crate) struct Cubic {
     slow_start: SlowStart,
     /// W_max: the window at which the curve is flat.
     w_max: u64,
-    /// The window before the last reduction (cwnd_prior).
+    /// Window before the last reduction (cwnd_prior).
     prior: u64,
     epoch: Option<Epoch>,
 }
@@ -46,7 +52,7 @@ impl Cubic {
         Self { slow_start: SlowStart::new(nxt), w_max: 0, prior: 0, epoch: None }
     }
 
-    /// Congestion avoidance begins, behind slow start or a loss (§4.2, §4.10).
+    /// Begins congestion avoidance, after slow start or a loss (§4.2, §4.10).
     fn begin(&mut self, window: &Window, now: u64) -> Epoch {
         let size = u64::from(window.size);
         if self.w_max < size {
@@ -56,7 +62,7 @@ impl Cubic {
         Epoch { start: now, k, reno: size, reno_acked: 0, growth: 0 }
     }
 
-    /// W_cubic (§4.2), `time` ms behind the start of the epoch.
+    /// Returns W_cubic (§4.2), `time` ms after the start of the epoch.
     fn curve(&self, epoch: &Epoch, time: u64, mss: u32) -> u64 {
         let distance = time.abs_diff(epoch.k).min(MAX_DISTANCE);
         let offset = (distance * distance * distance / 1000 * C.0 * u64::from(mss)) / (C.1 / 1000);
@@ -70,17 +76,18 @@ impl Cubic {
         };
         let (size, bytes) = (u64::from(window.size), u64::from(acked.bytes));
         let (time, rtt) = (acked.now.saturating_sub(epoch.start) / MS, acked.smoothed_rtt / MS);
-        // Beside Reno it grows as Reno does (§4.3).
+        // From the window before the loss on, alpha is 1: Reno's own growth (§4.3).
         let alpha = if epoch.reno >= self.prior { (1, 1) } else { ALPHA };
         epoch.reno_acked += bytes * u64::from(window.mss) * alpha.0 / alpha.1;
         epoch.reno += epoch.reno_acked / size;
         epoch.reno_acked %= size;
-        // In a round trip the window becomes what the curve is then (§4.4, §4.5), but not more than one and a
+        // In a round trip the window grows to the value of the curve at its end (§4.4, §4.5), at most by
         // half.
         let target = self.curve(&epoch, time + rtt, window.mss).clamp(size, size + size / 2);
         epoch.growth += (target - size) * bytes;
         let growth = epoch.growth / size;
         epoch.growth %= size;
+        // Reno-friendly region (§4.3).
         let grown = if self.curve(&epoch, time, window.mss) < epoch.reno {
             epoch.reno.max(size)
         } else {
@@ -117,7 +124,7 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// The largest number whose cube is not above `value`.
+/// Returns the largest number whose cube is not above `value`.
 fn cube_root(value: u64) -> u64 {
     let (mut low, mut high) = (0, 2_642_245_u64);
     while low < high {

@@ -13,7 +13,7 @@ const CSS_GROWTH_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
 /// Maximum growth by one acknowledgement, in segments (`L` of RFC 9406 §4.3, which proposes 8 without
-/// pacing): what a receiver that coalesces segments acknowledges at once, 64 KiB. Linux has no maximum.
+/// pacing). A receiver that coalesces segments acknowledges as many at once, 64 KiB. Linux has no maximum.
 const MAX_GROWTH: u32 = 45;
 
 /// No measurement.
@@ -21,10 +21,10 @@ const NEVER: u64 = u64::MAX;
 
 /// Slow start, and conservative slow start (CSS) after the RTT has grown.
 ///
-/// In RFC 9406 the minimum RTT of a whole round shows that a queue grows. In the round in which it begins to,
-/// the first samples hide that, and the window doubles once more. So here the minimum of a part of a round
-/// does: of [`SAMPLES`] samples at least, and of an eighth of the RTT, so that they are not those of a single
-/// burst that was held up.
+/// RFC 9406 compares the minimum RTTs of whole rounds. In the round in which a queue begins to grow, the
+/// first samples are still low, and the window doubles once more. Here the minimum of a part of a round is
+/// compared. It has at least [`SAMPLES`] samples and lasts an eighth of the RTT, so that a single delayed
+/// burst does not count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
     /// A round ends when this is acknowledged.
@@ -35,7 +35,7 @@ pub(crate) struct SlowStart {
     part_min: u64,
     samples: u32,
     part_start: u64,
-    /// Minimum RTT of the part of a round in which CSS began, and rounds of CSS that have ended.
+    /// Minimum RTT of the part in which CSS began, and number of rounds of CSS that have ended.
     css: Option<(u64, u32)>,
 }
 
@@ -59,7 +59,7 @@ impl SlowStart {
         }
         let divisor = if self.css.is_some() { CSS_GROWTH_DIVISOR } else { 1 };
         let growth = acked.bytes.min(MAX_GROWTH * window.mss) / divisor;
-        // Congestion avoidance grows behind the threshold.
+        // Growth beyond the threshold is up to congestion avoidance.
         window.grow(growth.min(window.threshold.saturating_sub(window.size)));
         if let Some(rtt) = acked.rtt {
             self.add(rtt, window, acked.now);
@@ -77,13 +77,13 @@ impl SlowStart {
         self.begin_part(now);
     }
 
-    /// Judges the minimum RTT of a part of a round.
+    /// Compares the minimum RTT of a part of a round with that of the last round.
     fn judge(&mut self, min: u64, window: &mut Window) {
         let threshold = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
         match self.css {
             Some((base, _)) if min < base => self.css = None,
-            // As much again: a queue grows. Chance does not add up, and the rounds that are left would fill
-            // the queue.
+            // The RTT has grown by the threshold once more: this is a queue, not chance. The remaining rounds
+            // of CSS would fill it.
             Some((base, _)) if min >= base.saturating_add(threshold) => window.threshold = window.size,
             None if min >= self.last_round_min.saturating_add(threshold) => self.css = Some((min, 0)),
             Some(_) | None => (),

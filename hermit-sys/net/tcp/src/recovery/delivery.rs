@@ -1,5 +1,10 @@
 //! Samples of the rate at which data is delivered (draft-ietf-ccwg-bbr-06 §4.1), for algorithms that model
 //! the path.
+//!
+//! Each range carries a [`Snapshot`] of the counters at the time when it was sent. When an acknowledgement
+//! delivers the range, the difference of the counters is the number of bytes that were delivered in this
+//! time, which gives a rate. If the owner had nothing to send in this time, the path may be faster than the
+//! rate: such samples are marked as application-limited.
 
 use super::rack::is_sent_after;
 use super::scoreboard::{SentRange, Snapshot};
@@ -7,24 +12,25 @@ use crate::congestion::{Lost, Sample, Window};
 use crate::rtt::MICROSECOND;
 use crate::seq::Seq;
 
-/// The estimator. Bytes are counted modulo 2^32, and compared as sequence numbers are.
+/// Estimator of the delivery rate. Bytes are counted modulo 2^32, and compared as sequence numbers are.
 #[derive(Debug)]
 pub(super) struct DeliveryRate {
-    /// Bytes delivered (C.delivered), and when it last changed (C.delivered_time).
+    /// Bytes delivered (C.delivered), and time of the last delivery (C.delivered_time).
     delivered: Seq,
     delivered_at: u64,
-    /// Bytes that were ever marked as lost (C.lost).
+    /// Bytes that were marked as lost so far (C.lost).
     lost: u32,
-    /// When the newest range delivered was sent (C.first_send_time).
+    /// Time at which the newest delivered range was sent (C.first_send_time).
     first_sent_at: u64,
-    /// The owner had nothing to send; samples count again when more than this is delivered (C.app_limited).
+    /// Set if the owner had nothing to send. Samples count again after more than this is delivered
+    /// (C.app_limited).
     app_limited: Option<Seq>,
-    /// The newest range of those that the present acknowledgement delivers.
+    /// Newest range that the present acknowledgement delivers.
     newest: Option<SentRange>,
     has_sack: bool,
 }
 
-/// The time from `earlier` to `later`, in microseconds.
+/// Returns the time from `earlier` to `later`, in microseconds.
 fn microseconds(later: u64, earlier: u64) -> u32 {
     u32::try_from(later.saturating_sub(earlier) / MICROSECOND).unwrap_or(u32::MAX)
 }
@@ -42,17 +48,19 @@ impl DeliveryRate {
         }
     }
 
-    /// Whether the owner had nothing to send, in what is outstanding.
+    /// True if the owner had nothing to send while the outstanding data was sent.
     pub(super) const fn is_app_limited(&self) -> bool {
         self.app_limited.is_some()
     }
 
-    /// The owner has nothing to send, or the algorithm holds it back, when `in_flight` bytes are in flight.
+    /// Records that the owner has nothing to send, or that the algorithm holds it back. `in_flight` bytes are
+    /// in flight.
     pub(super) fn set_app_limited(&mut self, in_flight: u32) {
         self.app_limited = Some(self.delivered + in_flight);
     }
 
-    /// `size` bytes are sent, when `in_flight` others are in flight.
+    /// Records that `size` bytes are sent while `in_flight` others are in flight. Returns the snapshot for
+    /// the range.
     pub(super) fn on_sent(&mut self, size: u32, in_flight: u32, now: u64) -> Snapshot {
         if in_flight == 0 {
             (self.first_sent_at, self.delivered_at) = (now, now);
@@ -67,7 +75,7 @@ impl DeliveryRate {
         }
     }
 
-    /// An acknowledgement delivers a range.
+    /// Records that an acknowledgement delivers a range.
     pub(super) fn on_delivered(&mut self, range: &SentRange, now: u64) {
         self.delivered = self.delivered + range.size();
         self.delivered_at = now;
@@ -79,7 +87,7 @@ impl DeliveryRate {
         }
     }
 
-    /// A range was marked as lost.
+    /// Records that a range was marked as lost.
     pub(super) fn on_lost(&mut self, range: &SentRange, now: u64) -> Lost {
         self.lost = self.lost.wrapping_add(range.size());
         let snapshot = &range.snapshot;
@@ -95,7 +103,7 @@ impl DeliveryRate {
         }
     }
 
-    /// A mark, which counts as the loss of a segment of a full window.
+    /// Returns the report of an ECN mark. It counts as the loss of a segment of a full window.
     pub(super) const fn mark(&self, una: Seq, window: &Window, now: u64) -> Lost {
         Lost {
             start: una,
@@ -109,8 +117,8 @@ impl DeliveryRate {
         }
     }
 
-    /// The sample of the present acknowledgement, after which `in_flight` bytes are in flight; `None` if it
-    /// delivers nothing.
+    /// Takes the sample of the present acknowledgement; `None` if it delivers nothing. `in_flight` bytes are
+    /// in flight after it.
     pub(super) fn take_sample(&mut self, min_rtt: Option<u64>, in_flight: u32, now: u64) -> Option<Sample> {
         if self.app_limited.is_some_and(|until| until.is_before(self.delivered)) {
             self.app_limited = None;
@@ -118,11 +126,11 @@ impl DeliveryRate {
         let newest = self.newest.take()?;
         let snapshot = &newest.snapshot;
         let delivered = self.delivered.since(snapshot.delivered);
-        // The longer one of the intervals in which it was sent and acknowledged: the network delivers no
-        // faster than either.
+        // The longer one of the intervals in which the data was sent and acknowledged. The network delivers
+        // no faster than either of them.
         let acked_in = microseconds(now, newest.sent_at).saturating_add(snapshot.since_delivery);
         let interval = u64::from(acked_in.max(snapshot.since_first_sent));
-        // A retransmitted range whose first transmission was delivered makes an interval that is too short.
+        // If the first transmission of a retransmitted range was delivered, the interval is too short.
         let is_plausible = interval >= min_rtt.unwrap_or(0) / MICROSECOND;
         let rate = u64::from(delivered) * 1_000_000 / interval.max(1);
         Some(Sample {

@@ -1,11 +1,11 @@
-//! What an acknowledgement changes.
+//! Changes of the sender's state by an acknowledgement.
 
 use super::scoreboard::SentRange;
 use super::{Acknowledgement, DUPLICATE_THRESHOLD, Phase, Recovery, note_lost};
 use crate::buffers::Pool;
 use crate::congestion::{Acked, CongestionControl};
 
-/// What has been delivered by an acknowledgement.
+/// Data delivered by an acknowledgement, and its RTT.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delivery {
     bytes: u32,
@@ -23,7 +23,7 @@ impl Delivery {
 }
 
 impl Recovery {
-    /// An acknowledgement has arrived that is not older than what is known.
+    /// Handles an acknowledgement that is not older than SND.UNA.
     pub(crate) fn on_ack(&mut self, ack: &Acknowledgement<'_>, pool: &mut Pool) {
         let advance = ack.ack.since(self.una());
         if !ack.sack.is_empty() {
@@ -37,6 +37,7 @@ impl Recovery {
         }
         self.rack.on_acknowledgement(self.una(), self.nxt(), ack.dsack.is_some());
         let duplicate = self.count_duplicates(ack, advance);
+        // Undo or end the phase before new losses are looked for: these then begin a recovery of their own.
         self.undo_if_spurious(ack, advance);
         self.finish_phase();
         self.conclude_probe(ack, advance, duplicate > 0);
@@ -48,6 +49,7 @@ impl Recovery {
             return self.update_model(delivery.bytes, delivery.rtt, ack.now);
         }
         let delivered = delivery.bytes.saturating_add(duplicate);
+        // In a reduction, PRR sets the window. Otherwise it grows.
         match self.phase {
             Phase::Recovery { .. } | Phase::Reduction { .. } => {
                 let limits = (self.window.threshold, self.window.mss);
@@ -61,7 +63,7 @@ impl Recovery {
         }
     }
 
-    /// Removes or marks what an acknowledgement covers.
+    /// Removes or marks the ranges that an acknowledgement covers.
     fn deliver(&mut self, ack: &Acknowledgement<'_>) -> Delivery {
         let mut delivery = Delivery::default();
         let mut has_retransmitted = false;
@@ -77,7 +79,7 @@ impl Recovery {
             delivery.add(range, now);
             on_delivered(range, ack.is_of_before(range.sent_at));
         });
-        // What is behind a repaired gap may have been there for long.
+        // Ranges after a repaired gap may have arrived long ago, and so give no RTT.
         if has_retransmitted {
             delivery.rtt = None;
         }
@@ -102,8 +104,8 @@ impl Recovery {
         }
     }
 
-    /// Counts duplicate acknowledgements of a peer without SACK, and marks what they show to be lost (RFC
-    /// 5681 §3.2, RFC 6582 §3.2). Returns the bytes for which this one stands.
+    /// Counts duplicate acknowledgements of a peer without SACK, and marks the segment that they show to be
+    /// lost (RFC 5681 §3.2, RFC 6582 §3.2). Returns the bytes that left the network according to this one.
     fn count_duplicates(&mut self, ack: &Acknowledgement<'_>, advance: u32) -> u32 {
         if self.has_sack {
             return 0;
@@ -128,7 +130,7 @@ impl Recovery {
         mss
     }
 
-    /// Marks what RACK knows to be lost; returns its bytes.
+    /// Marks the ranges that RACK finds to be lost; returns their bytes.
     pub(super) fn detect_losses(&mut self, now: u64) -> u32 {
         if !self.has_sack {
             return 0;
@@ -142,7 +144,7 @@ impl Recovery {
         self.board.lost() - before
     }
 
-    /// Lets the congestion window grow, if it is used.
+    /// Grows the congestion window, if it is used.
     fn grow(&mut self, delivered: u32, rtt: Option<u64>, now: u64) {
         if !self.usage.permits_growth(self.window.size, self.window.is_slow_start()) {
             return;
@@ -153,7 +155,7 @@ impl Recovery {
         self.control.on_ack(&mut self.window, &acked);
     }
 
-    /// Has the algorithm that sets the window know what was delivered.
+    /// Reports the delivered data to the algorithm that sets the window.
     fn update_model(&mut self, bytes: u32, rtt: Option<u64>, now: u64) {
         let in_flight = self.in_flight();
         let min_rtt = self.rtt.min();

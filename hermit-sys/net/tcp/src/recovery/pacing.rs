@@ -4,33 +4,33 @@
 use crate::congestion::Window;
 use crate::rtt::{MS, RttEstimator, SECOND};
 
-/// The rate, in percent of a congestion window in a round trip: in the first half of slow start, and else. It
-/// must exceed the rate at which the window permits data, or it would limit throughput.
+/// Pacing rate, in percent of a congestion window in a round trip: in the first half of slow start, and
+/// afterwards. It must exceed the rate that the window permits, or it would limit throughput.
 const SLOW_START: u64 = 200;
 const AVOIDANCE: u64 = 120;
 
-/// Minimum RTT below which nothing is paced: the timer would cost more than the burst. It is the minimum that
-/// counts, since the smoothed RTT of a connection with little data is mostly the delay of acknowledgements.
+/// Minimum RTT below which nothing is paced, since the timer would cost more than the burst. The smoothed RTT
+/// is not compared, because on a connection with little data it is mostly the delay of acknowledgements.
 const MIN_RTT: u64 = MS;
 
-/// What leaves at once: as much as leaves in this time, and at least so many segments. Shorter bursts take
-/// more timers, and delay what shows a loss.
+/// Size of a burst: the data that leaves in this time, but at least so many segments. Shorter bursts take
+/// more timers, and delay the acknowledgements that show a loss.
 const BURST: u64 = MS;
 const MIN_BURST: u64 = 4;
 
-/// Maximum of a burst at the rate of an algorithm: what a device cuts into segments at once.
+/// Maximum burst at the rate of an algorithm: the size that a device cuts into segments (TSO).
 const MAX_BURST: u64 = 64 << 10;
 
 /// State of pacing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
-    /// When all that was sent would have left at the rate.
+    /// Time at which everything sent would have left at the pacing rate.
     left_at: u64,
-    /// Nothing is sent until `left_at`.
+    /// True if nothing is sent until `left_at`.
     is_waiting: bool,
-    /// There was something to be sent meanwhile.
+    /// True if there was data to be sent during the pause.
     has_blocked: bool,
-    /// Bytes left of the initial window, which is not paced.
+    /// Remaining bytes of the initial window, which is not paced.
     initial: u32,
 }
 
@@ -39,14 +39,14 @@ impl Pacer {
         Self { left_at: 0, is_waiting: false, has_blocked: false, initial: Window::initial(mss) }
     }
 
-    /// Whether data that there is may be sent now; if not, [`deadline`](Self::deadline) says when.
+    /// True if data may be sent now; if not, [`deadline`](Self::deadline) is the end of the pause.
     pub(super) const fn permits(&mut self, now: u64) -> bool {
         self.on_timer(now);
         self.has_blocked = self.is_waiting;
         !self.is_waiting
     }
 
-    /// When data that had to wait may be sent.
+    /// End of the pause, if data had to wait.
     pub(super) fn deadline(&self) -> Option<u64> {
         self.has_blocked.then_some(self.left_at)
     }
@@ -58,7 +58,7 @@ impl Pacer {
         }
     }
 
-    /// Takes note of `size` bytes that were sent, when `in_flight` bytes are.
+    /// Records that `size` bytes were sent. `in_flight` bytes are in flight.
     pub(super) fn on_sent(
         &mut self,
         size: u32,
@@ -79,8 +79,8 @@ impl Pacer {
         self.is_waiting = self.left_at - now >= burst;
     }
 
-    /// Takes note of `size` bytes that were sent, with an algorithm that has `rate` bytes leave in a second,
-    /// whatever the RTT is.
+    /// Records that `size` bytes were sent, with an algorithm that has a rate of `rate` bytes per second. The
+    /// RTT does not count then.
     pub(super) fn on_sent_at(&mut self, size: u32, rate: u64, mss: u32, now: u64) {
         if self.is_initial(size) {
             return;
@@ -94,7 +94,7 @@ impl Pacer {
         self.is_waiting = self.left_at >= now.saturating_add(burst);
     }
 
-    /// Whether `size` bytes are of the initial window.
+    /// True if `size` bytes belong to the initial window.
     const fn is_initial(&mut self, size: u32) -> bool {
         let is_initial = self.initial > 0;
         self.initial = self.initial.saturating_sub(size);
@@ -114,7 +114,7 @@ mod tests {
         estimator
     }
 
-    /// Segments of a burst, and how long the pause behind it is.
+    /// Number of segments of a burst, and length of the pause after it.
     fn burst(size: u32, threshold: u32, rtts: &[u64]) -> (u32, Option<u64>) {
         let (window, rtt) = (Window { size, threshold, mss: 1000 }, estimator(rtts));
         let mut pacer = Pacer::new(1000);
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((count, pause.map(|pause| pause / 100_000)), (13, Some(10)));
     }
 
-    /// Segments of a burst at a rate, and how long the pause behind it is in microseconds.
+    /// Number of segments of a burst at a rate, and length of the pause after it in microseconds.
     fn burst_at(rate: u64) -> (u32, u64) {
         let mut pacer = Pacer::new(0);
         let mut count = 0;

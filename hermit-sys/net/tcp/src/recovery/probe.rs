@@ -1,11 +1,12 @@
-//! Tail loss probes (RFC 8985 §7): when the last segments of a flight are lost, nothing behind them shows it.
+//! Tail loss probes (RFC 8985 §7): when the last segments of a flight are lost, no later segment shows the
+//! loss.
 
 use super::{Acknowledgement, Phase, Recovery};
 use crate::congestion::CongestionControl;
 use crate::rtt::{MS, RttEstimator, SECOND};
 use crate::seq::Seq;
 
-/// Time for which a peer may delay an acknowledgement (WCDelAckT, §7.2).
+/// Maximum time for which a peer may delay an acknowledgement (WCDelAckT, §7.2).
 const MAX_ACK_DELAY: u64 = 200 * MS;
 
 /// A probe that was sent.
@@ -27,8 +28,8 @@ pub(super) fn interval(rtt: &RttEstimator, is_single: bool) -> u64 {
 }
 
 impl Recovery {
-    /// Whether the timer is to send a probe (§7.2). RFC 8985 sends one, and QUIC one after the other (RFC
-    /// 9002 §6.2): here it is two, as far as there is time before the timeout.
+    /// True if the timer may send a probe (§7.2). RFC 8985 sends a single one, and QUIC one after the other
+    /// (RFC 9002 §6.2). This sender sends up to two, if there is time before the timeout.
     pub(super) fn may_probe(&self) -> bool {
         let is_open = matches!(self.phase, Phase::Open | Phase::Reduction { .. });
         self.has_sack
@@ -37,16 +38,16 @@ impl Recovery {
             && self.board.sacked() == 0
     }
 
-    /// Whether the timer is to have the first segment retransmitted again. RFC 8985 probes only outside of a
-    /// recovery, so that there a retransmission that is lost with nothing behind it takes a timeout. As QUIC
-    /// does (RFC 9002 §6.2), it is probed here too, once for each delivery; the peer has a gap, and so it
-    /// does not delay its acknowledgements.
+    /// True if the timer may retransmit the first segment again. RFC 8985 does not probe during a recovery,
+    /// so that the loss of a retransmission at the end of a flight takes a timeout. QUIC probes there, too
+    /// (RFC 9002 §6.2). So does this sender, once for each delivery. The peer has a gap and does not delay
+    /// its acknowledgements.
     pub(super) const fn may_repeat(&self) -> bool {
         let is_repairing = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
         self.has_sack && is_repairing && self.may_repeat && self.board.sacked() > 0
     }
 
-    /// Retransmits the first segment again, whatever the window is.
+    /// Retransmits the first segment again, even if the window is full.
     pub(super) fn repeat_first(&mut self, now: u64) {
         self.may_repeat = false;
         if self.board.mark_first_lost(self.window.mss) > 0 {
@@ -55,19 +56,19 @@ impl Recovery {
         self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
     }
 
-    /// The last bytes that were sent, at most `max`: what a probe retransmits without new data (§7.3).
+    /// Last bytes that were sent, at most `max`. A probe retransmits them if there is no new data (§7.3).
     pub(crate) fn probe_range(&self, max: u32) -> Option<(Seq, u32)> {
         let last = self.board.last()?;
         let size = last.size().min(max);
         Some((last.end - size, size))
     }
 
-    /// Whether a probe is unanswered.
+    /// True if a probe is unanswered.
     pub(crate) const fn is_probing(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// A probe was sent.
+    /// Records that a probe was sent.
     pub(crate) fn on_probe_sent(&mut self, is_retransmission: bool, now: u64) {
         let first = self.probe.is_none();
         let is_retransmission = is_retransmission && self.probe.is_none_or(|probe| probe.is_retransmission);
@@ -77,8 +78,8 @@ impl Recovery {
         }
     }
 
-    /// Finds out by an acknowledgement whether the probe has repaired a loss (§7.4.2). Then the window is
-    /// reduced, since the loss was by congestion as any other.
+    /// Uses an acknowledgement to find out if the probe has repaired a loss (§7.4.2). Then the window is
+    /// reduced, since congestion caused this loss, too.
     pub(super) fn conclude_probe(&mut self, ack: &Acknowledgement<'_>, advance: u32, is_duplicate: bool) {
         let Some(probe) = self.probe else { return };
         if self.una().is_before(probe.end) {
@@ -91,8 +92,8 @@ impl Recovery {
             self.probe = None;
             if self.phase == Phase::Open {
                 self.on_mark(ack.now);
-                // All that was lost is repaired: there is no recovery whose acknowledgements would pace the
-                // reduction.
+                // The loss is repaired already. There is no recovery in which acknowledgements could spread
+                // the reduction.
                 self.control.on_recovered(&mut self.window);
                 self.phase = Phase::Open;
             }

@@ -1,9 +1,9 @@
-//! How fast data is sent during a recovery: Proportional Rate Reduction (RFC 6937).
+//! Rate at which data is sent during a recovery: Proportional Rate Reduction (RFC 6937).
 
-/// What has been delivered and sent since the recovery began, in bytes.
+/// Bytes delivered and sent since the recovery began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prr {
-    /// RecoverFS: what was in flight then.
+    /// RecoverFS: the bytes in flight at the start.
     start_flight: u64,
     delivered: u64,
     out: u64,
@@ -14,14 +14,14 @@ impl Prr {
         Self { start_flight: u64::from(in_flight.max(1)), delivered: 0, out: 0 }
     }
 
-    /// Takes note of what was sent.
+    /// Records that `size` bytes were sent.
     pub(crate) fn on_sent(&mut self, size: u32) {
         self.out += u64::from(size);
     }
 
-    /// The congestion window after an acknowledgement. `is_progress`: SND.UNA advanced and nothing more was
-    /// lost, so that slow start is safe (PRR-SSRB). That counts bytes, as slow start does otherwise: RFC 6937
-    /// adds a segment, whatever the number of segments that are acknowledged at once.
+    /// Returns the congestion window after an acknowledgement. `is_progress` is true if SND.UNA advanced and
+    /// nothing more was lost, so that slow start is safe (PRR-SSRB). RFC 6937 adds one segment for each
+    /// acknowledgement. Here the delivered bytes are added, since an acknowledgement may cover many segments.
     pub(crate) fn on_ack(
         &mut self,
         delivered: u32,
@@ -39,7 +39,7 @@ impl Prr {
             let bound = if is_progress { conservative + slow_start } else { conservative };
             bound.min(u64::from(threshold - in_flight))
         };
-        // The first retransmission is not held back.
+        // The first retransmission must not wait.
         let room = if self.out == 0 { room.max(u64::from(mss)) } else { room };
         in_flight.saturating_add(u32::try_from(room).unwrap_or(u32::MAX))
     }

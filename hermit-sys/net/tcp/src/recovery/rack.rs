@@ -5,23 +5,24 @@ use super::scoreboard::{Scoreboard, SentRange};
 use crate::rtt::RttEstimator;
 use crate::seq::Seq;
 
-/// Recoveries without D-SACK after which the reordering window shrinks again (RFC 8985 §6.2, step 4).
+/// Number of recoveries without D-SACK after which the reordering window shrinks again (RFC 8985 §6.2, step
+/// 4).
 const WINDOW_PERSISTENCE: u32 = 16;
 
-/// The most recently sent range that has been delivered, and what has been seen of reordering.
+/// State of RACK: the most recently sent range that has been delivered, and the observed reordering.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts and RACK.end_seq.
     newest: Option<(u64, Seq)>,
     /// RACK.rtt
     rtt: u64,
-    /// RACK.fack: the highest number that was delivered.
+    /// RACK.fack: the highest delivered number.
     fack: Seq,
     has_reordering: bool,
     /// RACK.reo_wnd_mult: the reordering window in quarters of the minimum RTT.
     multiplier: u64,
     persistence: u32,
-    /// RACK.dsack_round: D-SACKs count again when this is acknowledged.
+    /// RACK.dsack_round: further D-SACKs count after this is acknowledged.
     round: Option<Seq>,
 }
 
@@ -38,13 +39,13 @@ impl Rack {
         }
     }
 
-    /// Everything before `next` has been delivered, not by segments.
+    /// Skips to `next`: everything before it has been delivered without segments.
     pub(crate) const fn skip_to(&mut self, next: Seq) {
         (self.newest, self.fack, self.round) = (None, next, None);
     }
 
-    /// Takes note of a range that was delivered (steps 2 and 3). `is_original` tells whether a retransmitted
-    /// range was delivered by its first transmission, as far as timestamps show it.
+    /// Records that a range was delivered (steps 2 and 3). `is_original` is true if timestamps show that the
+    /// first transmission of a retransmitted range was delivered.
     pub(crate) fn on_delivered(
         &mut self,
         range: &SentRange,
@@ -53,7 +54,7 @@ impl Rack {
         now: u64,
     ) {
         let sample = now.saturating_sub(range.sent_at);
-        // Too early to be the answer to the retransmission.
+        // The sample is too short for an answer to the retransmission.
         let is_ambiguous = is_original || rtt.min().is_some_and(|min| sample < min);
         if !(range.is_retransmitted && is_ambiguous) {
             if self.newest.is_none_or(|newest| is_sent_after((range.sent_at, range.end), newest)) {
@@ -70,7 +71,7 @@ impl Rack {
         }
     }
 
-    /// Adapts the reordering window (step 4): a D-SACK shows that a segment was late and not lost.
+    /// Adapts the reordering window (step 4). A D-SACK shows that a segment was late and not lost.
     pub(crate) fn on_acknowledgement(&mut self, una: Seq, nxt: Seq, has_dsack: bool) {
         if self.round.is_some_and(|round| round.is_up_to(una)) {
             self.round = None;
@@ -82,7 +83,7 @@ impl Rack {
         }
     }
 
-    /// A recovery has ended.
+    /// Handles the end of a recovery.
     pub(crate) const fn on_recovered(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {
@@ -99,7 +100,8 @@ impl Rack {
         (self.multiplier * quarter).min(rtt.smoothed().unwrap_or(0))
     }
 
-    /// Marks what is lost (step 5). Returns when the next range is, if nothing arrives before.
+    /// Marks lost ranges (step 5). Returns the time at which the next range is lost if nothing arrives
+    /// before.
     pub(crate) fn detect_losses(
         &self,
         board: &mut Scoreboard,
@@ -113,7 +115,7 @@ impl Rack {
         let mut next: Option<u64> = None;
         let is_lost = |range: &SentRange| {
             if !is_sent_after(newest, (range.sent_at, range.end)) {
-                // All behind a range that is sent for the first time are sent later.
+                // All ranges after one that was sent for the first time were sent later.
                 return range.is_retransmitted.then_some(false);
             }
             let lost_at = range.sent_at.saturating_add(limit);
@@ -127,8 +129,8 @@ impl Rack {
         next
     }
 
-    /// Marks what is lost when the retransmission timer expires (RFC 8985 §6.3): the first range, and all
-    /// that would have been acknowledged by now.
+    /// Marks lost ranges when the retransmission timer expires (RFC 8985 §6.3): the first range, and all
+    /// ranges whose acknowledgement should have arrived by now.
     pub(crate) fn on_timeout(
         &self,
         board: &mut Scoreboard,
@@ -144,8 +146,8 @@ impl Rack {
     }
 }
 
-/// Whether one of two ranges, by the time and the number at its end, was sent after the other (RFC 8985
-/// §6.1).
+/// True if `one` was sent after `other`. Each is the time at which a range was sent, and the number at its
+/// end (RFC 8985 §6.1).
 pub(super) const fn is_sent_after(one: (u64, Seq), other: (u64, Seq)) -> bool {
     one.0 > other.0 || one.0 == other.0 && other.1.is_before(one.1)
 }

@@ -1,4 +1,4 @@
-//! Reductions of the congestion window: when they begin and end, and when they were wrong.
+//! Reductions of the congestion window: their beginning and end, and their undoing if nothing was lost.
 
 use super::prr::Prr;
 use super::{Acknowledgement, Phase, Recovery, Undo};
@@ -6,9 +6,9 @@ use crate::congestion::CongestionControl;
 use crate::heap_option::HeapOption;
 
 impl Recovery {
-    /// Restores the window if nothing was lost: the original was acknowledged, before anything was
-    /// retransmitted or as its timestamp shows (Eifel, RFC 3522), or all retransmissions were duplicates (RFC
-    /// 3708).
+    /// Restores the window if nothing was lost. There are two signs: the original was acknowledged, before
+    /// anything was retransmitted or as its timestamp shows (Eifel, RFC 3522); or all retransmissions were
+    /// duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
         let Some(undo) = self.undo.as_mut() else { return };
@@ -18,7 +18,7 @@ impl Recovery {
         }
         let is_of_original = match self.phase {
             Phase::Recovery { .. } => undo.retransmitted_at.is_none_or(|at| ack.is_of_before(at)),
-            // What was retransmitted before the timeout may be acknowledged, too.
+            // Data retransmitted before the timeout may be acknowledged, too.
             Phase::Loss { .. } => undo.retransmitted_at.is_some_and(|at| ack.is_of_before(at)),
             Phase::Open | Phase::Reduction { .. } => false,
         };
@@ -39,7 +39,7 @@ impl Recovery {
         self.phase = Phase::Open;
     }
 
-    /// Ends a phase of which everything has been acknowledged.
+    /// Ends a phase after all of its data has been acknowledged.
     pub(super) fn finish_phase(&mut self) {
         let (Phase::Reduction { end } | Phase::Recovery { end } | Phase::Loss { end }) = self.phase else {
             return;
@@ -69,7 +69,7 @@ impl Recovery {
         self.phase = Phase::Recovery { end: self.nxt() };
     }
 
-    /// Reduces the window, which shrinks while data is acknowledged.
+    /// Reduces the threshold. The window shrinks to it while data is acknowledged.
     pub(super) fn reduce(&mut self, now: u64) {
         self.save_for_undo();
         self.window.threshold = self.control.on_congestion(&self.window, now);
@@ -85,7 +85,7 @@ impl Recovery {
         self.undo = HeapOption::some(undo);
     }
 
-    /// The peer has echoed a congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
+    /// Handles an echoed congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
     pub(crate) fn on_mark(&mut self, now: u64) {
         if self.phase != Phase::Open {
             return;

@@ -1,9 +1,13 @@
-//! What has been sent and is not acknowledged: when, and what became of it (RFC 6675 §3, RFC 8985 §5.2).
+//! The scoreboard: data that was sent and is not acknowledged, and its state (RFC 6675 §3, RFC 8985 §5.2).
 //!
-//! The peer's SACK blocks say where ranges are split, so they are bound: a block counts for the whole
-//! segments in it, as they were sent, so that there are never more ranges than segments; there are at most
-//! [`MAX_RANGES`]; and the memory of more than [`FREE_RANGES`] is charged to the [`Pool`]. A block that would
-//! need more is forgotten, as if the acknowledgement were lost.
+//! The numbers from SND.UNA to SND.NXT are divided into ranges. Data that was sent together is one range. A
+//! range is split when a SACK block covers a part of it, or when a part of it is retransmitted. Adjacent
+//! ranges are merged if both are selectively acknowledged.
+//!
+//! The peer chooses the SACK blocks, so its influence on memory and time is bounded. A block counts only for
+//! the whole segments in it, and so there are never more ranges than segments. There are at most
+//! [`MAX_RANGES`], and the memory of more than [`FREE_RANGES`] is charged to the [`Pool`]. A block that would
+//! need more is ignored, as if the acknowledgement had been lost.
 
 use alloc::collections::VecDeque;
 
@@ -11,21 +15,21 @@ use crate::buffers::{Pool, Purpose, to_u32, to_usize};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
 
-/// Maximum number of ranges of a connection: 4 MiB in segments of 1,024 bytes, of which each has a state of
-/// its own. Each acknowledgement may look at all of them.
+/// Maximum number of ranges of a connection: enough for 4 MiB in segments of 1,024 bytes with a different
+/// state for each segment. Each acknowledgement may look at all of them.
 pub(crate) const MAX_RANGES: usize = 4096;
 
-/// Number of ranges whose memory is part of a connection's own, so that each one can send when all other
-/// memory is in use.
+/// Number of ranges that are not charged to the pool, so that each connection can send while all memory of
+/// the pool is in use.
 pub(crate) const FREE_RANGES: usize = 8;
 
-/// Number of ranges that an acknowledgement adds at most: each of its blocks splits two.
+/// Maximum number of ranges that an acknowledgement adds: each of its blocks splits two.
 const SPLITS: usize = 2 * crate::segment::MAX_SACK_BLOCKS;
 
 /// State of a range of sequence numbers that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeState {
-    /// On its way, as far as is known.
+    /// In flight, as far as is known.
     InFlight,
     /// Selectively acknowledged.
     Sacked,
@@ -33,27 +37,27 @@ pub(crate) enum RangeState {
     Lost,
 }
 
-/// What was known of the delivery rate when a range was sent. Times are in microseconds.
+/// State of the delivery rate when a range was sent. Times are in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Bytes that had been delivered (P.delivered) and lost (P.lost).
+    /// Bytes delivered (P.delivered) and lost (P.lost) before.
     pub(super) delivered: Seq,
     pub(super) lost: u32,
-    /// Bytes in flight, with the range (P.tx_in_flight).
+    /// Bytes in flight, including the range (P.tx_in_flight).
     pub(super) in_flight: u32,
-    /// Time since the last delivery (P.delivered_time), and since the newest range delivered was sent
+    /// Time since the last delivery (P.delivered_time), and since the newest delivered range was sent
     /// (P.first_send_time).
     pub(super) since_delivery: u32,
     pub(super) since_first_sent: u32,
     pub(super) is_app_limited: bool,
 }
 
-/// A range of sequence numbers that was sent at once.
+/// A range of sequence numbers that was sent at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentRange {
     pub(crate) start: Seq,
     pub(crate) end: Seq,
-    /// When it was sent last.
+    /// Time of the last transmission.
     pub(crate) sent_at: u64,
     pub(crate) state: RangeState,
     pub(crate) is_retransmitted: bool,
@@ -61,7 +65,7 @@ pub(crate) struct SentRange {
     pub(crate) has_tail: bool,
     /// Size of its segments in bytes.
     pub(crate) segment: u32,
-    /// For samples of the delivery rate; the default without them.
+    /// For samples of the delivery rate; the default if there are no samples.
     pub(crate) snapshot: Snapshot,
 }
 
@@ -71,8 +75,8 @@ impl SentRange {
     }
 }
 
-/// All ranges from SND.UNA to SND.NXT, in order and without gaps. Ranges that were sent together are one;
-/// those that were selectively acknowledged are merged.
+/// All ranges from SND.UNA to SND.NXT, in order and without gaps. Ranges that were sent at the same time are
+/// merged, as are selectively acknowledged neighbors.
 #[derive(Debug)]
 pub(crate) struct Scoreboard {
     ranges: VecDeque<SentRange>,
@@ -81,14 +85,14 @@ pub(crate) struct Scoreboard {
     sacked: u32,
     lost: u32,
     size: u32,
-    /// No range that begins before this is lost, if any is.
+    /// Lower bound of the start of the first lost range, if there is a lost range.
     lost_from: Seq,
     /// Number of ranges whose memory is charged to the pool.
     charged: u32,
 }
 
 impl Scoreboard {
-    /// An empty one; the next range begins at `end`.
+    /// Creates an empty scoreboard. The next range begins at `end`.
     pub(crate) const fn new(end: Seq) -> Self {
         Self { ranges: VecDeque::new(), end, sacked: 0, lost: 0, size: 0, lost_from: end, charged: 0 }
     }
@@ -103,17 +107,17 @@ impl Scoreboard {
         self.end
     }
 
-    /// Moves the end of an empty scoreboard.
+    /// Moves the end of an empty scoreboard by `size`.
     pub(crate) fn skip(&mut self, size: u32) {
         self.end = self.end + size;
     }
 
-    /// Bytes on their way ("pipe").
+    /// Bytes in flight ("pipe" in RFC 6675).
     pub(crate) const fn in_flight(&self) -> u32 {
         self.size - self.sacked - self.lost
     }
 
-    /// Bytes to be retransmitted.
+    /// Bytes that must be retransmitted.
     pub(crate) const fn lost(&self) -> u32 {
         self.lost
     }
@@ -138,20 +142,20 @@ impl Scoreboard {
         self.ranges.capacity() - self.ranges.len()
     }
 
-    /// Makes room for what the next transmission adds, and one more for a retransmission; `false` without
-    /// memory.
+    /// Makes room for the ranges of the next transmission, and for one more by a retransmission; `false`
+    /// without memory.
     pub(crate) fn reserve(&mut self, pool: &mut Pool) -> bool {
         self.spare() >= 2 || self.grow(2, pool)
     }
 
-    /// Makes room for what the blocks of an acknowledgement split, as far as there is memory.
+    /// Makes room for the splits by the blocks of an acknowledgement, if there is memory.
     pub(crate) fn reserve_splits(&mut self, pool: &mut Pool) {
         if self.spare() < SPLITS {
             self.grow(SPLITS, pool);
         }
     }
 
-    /// Takes memory for `count` more ranges at least; returns whether it did.
+    /// Allocates memory for at least `count` more ranges; returns true if it did.
     #[cold]
     fn grow(&mut self, count: usize, pool: &mut Pool) -> bool {
         let wanted = (self.ranges.len() + count).next_power_of_two().clamp(FREE_RANGES, MAX_RANGES);
@@ -172,7 +176,7 @@ impl Scoreboard {
         is_allocated
     }
 
-    /// Frees the memory that an idle connection does not keep.
+    /// Frees the memory that an idle connection does not need.
     pub(crate) fn trim(&mut self, pool: &mut Pool) {
         if self.charged > 0 && self.ranges.is_empty() {
             self.ranges = VecDeque::new();
@@ -181,11 +185,12 @@ impl Scoreboard {
         }
     }
 
-    /// Adds what was sent for the first time, in segments of `segment` bytes; `has_tail` if the last one is
-    /// shorter. There is room: see [`reserve`](Self::reserve).
+    /// Adds data that was sent for the first time, in segments of `segment` bytes. `has_tail` is true if the
+    /// last one is shorter. The caller has made room with [`reserve`](Self::reserve).
     pub(crate) fn push(&mut self, (start, end): (Seq, Seq), (segment, has_tail): (u32, bool), now: u64) {
         self.size += end.since(start);
         self.end = end;
+        // Data that is sent at the same time extends the last range.
         if let Some(last) = self.ranges.back_mut()
             && last.sent_at == now
             && last.state == RangeState::InFlight
@@ -209,8 +214,7 @@ impl Scoreboard {
         });
     }
 
-    /// Notes what was known of the delivery rate when the data from `start` to `end` was sent, last of its
-    /// ranges.
+    /// Stores the state of the delivery rate in the last ranges, which have the data from `start` to `end`.
     pub(crate) fn stamp(&mut self, start: Seq, end: Seq, snapshot: Snapshot) {
         let first = self.ranges.partition_point(|range| range.end.is_up_to(start));
         for range in self.ranges.iter_mut().skip(first).take_while(|range| range.start.is_before(end)) {
@@ -218,8 +222,8 @@ impl Scoreboard {
         }
     }
 
-    /// Takes note of a retransmission in segments of `segment` bytes. A range that cannot be split without
-    /// memory counts as retransmitted in whole: what was not is found to be lost again.
+    /// Records a retransmission in segments of `segment` bytes. If there is no memory to split a range, the
+    /// whole range counts as retransmitted. The rest of it is then found to be lost again.
     pub(crate) fn retransmit(&mut self, (start, end): (Seq, Seq), segment: u32, now: u64) {
         self.split(start);
         self.split(end);
@@ -241,7 +245,7 @@ impl Scoreboard {
         self.merge(first.saturating_sub(1), last);
     }
 
-    /// Has a range begin at `at`; without memory it stays whole.
+    /// Splits the range around `at`; without memory it stays whole.
     fn split(&mut self, at: Seq) {
         let index = self.ranges.partition_point(|range| range.end.is_up_to(at));
         let Some(range) = self.ranges.get(index).copied().filter(|range| range.start.is_before(at)) else {
@@ -256,7 +260,7 @@ impl Scoreboard {
         }
     }
 
-    /// The whole segments, as they were sent, in a block.
+    /// Returns the part of a block that consists of whole segments, as they were sent.
     fn whole_segments(&self, block: SackBlock) -> SackBlock {
         let offset = |at: Seq| {
             let range = self.ranges.get(self.ranges.partition_point(|range| range.end.is_up_to(at)))?;
@@ -271,7 +275,7 @@ impl Scoreboard {
         SackBlock { start, end }
     }
 
-    /// Removes what is acknowledged up to `una`; `deliver` gets each range that was not selectively
+    /// Removes the ranges that `una` acknowledges. Calls `deliver` with each range that was not selectively
     /// acknowledged before.
     pub(crate) fn acknowledge(&mut self, una: Seq, mut deliver: impl FnMut(&SentRange)) {
         while let Some(first) = self.ranges.front_mut() {
@@ -297,7 +301,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the segments that a SACK block covers; `deliver` gets each range that was not marked before.
+    /// Marks the segments that a SACK block covers. Calls `deliver` with each range that was not marked
+    /// before.
     pub(crate) fn sack(&mut self, block: SackBlock, mut deliver: impl FnMut(&SentRange)) {
         let block = self.whole_segments(block);
         if block.end.is_up_to(block.start) {
@@ -321,7 +326,7 @@ impl Scoreboard {
         self.merge(first.saturating_sub(1), index);
     }
 
-    /// Merges neighbors among the ranges from `first` to `last` that are selectively acknowledged.
+    /// Merges selectively acknowledged neighbors among the ranges from `first` to `last`.
     fn merge(&mut self, first: usize, last: usize) {
         let is_sacked =
             |range: Option<&SentRange>| range.is_some_and(|range| range.state == RangeState::Sacked);
@@ -336,8 +341,8 @@ impl Scoreboard {
         }
     }
 
-    /// Marks those ranges in flight as lost for which `is_lost` says so; `on_lost` gets each. Stops where it
-    /// says `None`.
+    /// Marks ranges in flight as lost if `is_lost` returns true, and calls `on_lost` with each. Stops when
+    /// `is_lost` returns `None`.
     pub(crate) fn mark_lost(
         &mut self,
         mut is_lost: impl FnMut(&SentRange) -> Option<bool>,
@@ -369,8 +374,9 @@ impl Scoreboard {
         first.size()
     }
 
-    /// Takes selective acknowledgements back if the first range has one: the peer has dropped what it had, or
-    /// the first range would be acknowledged (RFC 2018 §8). Ranges count as in flight again.
+    /// Withdraws all selective acknowledgements if the first range has one. A peer that still had its data
+    /// would have acknowledged this range: it has dropped the data (RFC 2018 §8). The ranges count as in
+    /// flight again.
     pub(crate) fn forget_dropped(&mut self) {
         if self.ranges.front().is_none_or(|first| first.state != RangeState::Sacked) {
             return;
@@ -381,7 +387,7 @@ impl Scoreboard {
         self.sacked = 0;
     }
 
-    /// Takes back what was marked as lost: it was late.
+    /// Marks lost ranges as in flight again: they were only late.
     pub(crate) fn unmark_lost(&mut self) {
         for range in self.ranges.iter_mut().filter(|range| range.state == RangeState::Lost) {
             range.state = RangeState::InFlight;
@@ -389,7 +395,7 @@ impl Scoreboard {
         self.lost = 0;
     }
 
-    /// The first range to be retransmitted.
+    /// First range that must be retransmitted.
     pub(crate) fn first_lost(&mut self) -> Option<&SentRange> {
         if self.lost == 0 {
             return None;
@@ -400,16 +406,17 @@ impl Scoreboard {
         Some(lost)
     }
 
-    /// The first and the last range.
+    /// First range.
     pub(crate) fn first(&self) -> Option<&SentRange> {
         self.ranges.front()
     }
 
+    /// Last range.
     pub(crate) fn last(&self) -> Option<&SentRange> {
         self.ranges.back()
     }
 
-    /// Forgets everything.
+    /// Drops all ranges.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         self.ranges.clear();
         self.trim(pool);
@@ -475,7 +482,7 @@ mod tests {
         }
         assert_eq!(board.ranges().count(), MAX_RANGES);
         assert_eq!(pool.used(), (MAX_RANGES - FREE_RANGES) * size_of::<SentRange>());
-        // Nothing new is sent then; what was sent is known to be lost, and sent again.
+        // Nothing new can be sent at the bound, but lost data can be retransmitted.
         assert!(!board.reserve(&mut pool));
         board.mark_lost(|_| Some(true), |_| ());
         while let Some(lost) = board.first_lost().copied() {
@@ -518,7 +525,7 @@ mod tests {
         }
         assert_eq!(board.ranges().count(), FREE_RANGES - 1);
         assert_eq!(sack(&mut board, 1000, 2000, &mut pool), 1000);
-        // The second range cannot be split: none of it is known to have arrived, and all of it counts as
+        // The second range cannot be split: no part of it is known to have arrived, and all of it counts as
         // retransmitted.
         assert_eq!(sack(&mut board, 3000, 4000, &mut pool), 0);
         board.mark_lost(|_| Some(true), |_| ());

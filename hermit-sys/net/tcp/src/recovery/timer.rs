@@ -1,11 +1,11 @@
-//! The timer of the sender.
+//! Timer of the sender: reordering, tail loss probes and the retransmission timeout share one deadline.
 
 use super::scoreboard::SentRange;
 use super::{Expiry, Phase, Recovery, note_lost, probe};
 use crate::congestion::CongestionControl;
 
 impl Recovery {
-    /// When the timer of the sender expires, and what it does then.
+    /// Time at which the timer of the sender expires, and its action then.
     pub(crate) fn timer(&self) -> Option<(u64, Expiry)> {
         if self.board.size() == 0 {
             return None;
@@ -34,7 +34,7 @@ impl Recovery {
         Some((timeout, Expiry::Timeout))
     }
 
-    /// Does what is due. A probe is to be sent by the caller.
+    /// Handles the timer, if it has expired. The caller sends the probe.
     pub(crate) fn on_timer(&mut self, now: u64) -> Option<Expiry> {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now);
@@ -45,7 +45,7 @@ impl Recovery {
                 self.detect_losses(now);
                 if self.board.lost() > 0 {
                     self.enter_recovery(now);
-                    // The first retransmission is not held back.
+                    // The first retransmission must not wait.
                     self.window.size = self.window.size.max(self.in_flight().saturating_add(self.window.mss));
                 }
             }
@@ -56,7 +56,7 @@ impl Recovery {
         Some(expiry)
     }
 
-    /// The retransmission timeout has passed (RFC 5681 §3.1, RFC 6298 §5.4 to §5.6, RFC 8985 §6.3).
+    /// Handles the retransmission timeout (RFC 5681 §3.1, RFC 6298 §5.4 to §5.6, RFC 8985 §6.3).
     fn on_timeout(&mut self, now: u64) {
         if !matches!(self.phase, Phase::Loss { .. }) {
             self.save_for_undo();

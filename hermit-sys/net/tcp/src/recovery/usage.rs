@@ -1,17 +1,16 @@
-//! How much of the congestion window is used: a window that is not used does not grow (RFC 7661 §4.2, RFC
-//! 9438 §4.2).
+//! Use of the congestion window: a window that is not used does not grow (RFC 7661 §4.2, RFC 9438 §4.2).
 
 use crate::seq::Seq;
 
-/// Use of the congestion window within a window of data, as in Linux (`tcp_cwnd_validate`). It does not
-/// change with each acknowledgement: several are processed before the device takes the next segment.
+/// Use of the congestion window during a window of data, as in Linux (`tcp_cwnd_validate`). It is not
+/// evaluated with each acknowledgement, since several are processed before the device takes the next segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
-    /// The window kept data back.
+    /// True if the window held data back.
     is_limited: bool,
-    /// Maximum of the bytes in flight.
+    /// Maximum number of bytes in flight.
     max_flight: u32,
-    /// It counts until this is acknowledged.
+    /// Valid until this is acknowledged.
     end: Seq,
 }
 
@@ -20,7 +19,7 @@ impl Usage {
         Self { is_limited: false, max_flight: 0, end: una }
     }
 
-    /// Data was sent, or kept back by the window, when `in_flight` bytes were in flight.
+    /// Records that data was sent, or held back by the window. `in_flight` bytes are in flight.
     pub(super) const fn note(&mut self, is_limited: bool, in_flight: u32, (una, nxt): (Seq, Seq)) {
         let is_over = self.end.is_up_to(una);
         if is_over || is_limited || !self.is_limited && in_flight > self.max_flight {
@@ -28,13 +27,13 @@ impl Usage {
         }
     }
 
-    /// Whether the window kept data back.
+    /// True if the window held data back.
     pub(super) const fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// Whether a congestion window of `size` bytes may grow: slow start needs half of it, since it doubles
-    /// the window.
+    /// True if a congestion window of `size` bytes may grow. In slow start half of it must be used, since
+    /// slow start doubles it.
     pub(super) const fn permits_growth(&self, size: u32, is_slow_start: bool) -> bool {
         self.is_limited || is_slow_start && size / 2 < self.max_flight
     }

@@ -1,4 +1,7 @@
-//! Algorithms of congestion control beside each other: by path, and on a link that flows share.
+//! Comparison of congestion-control algorithms: on a path, and on a link that flows share.
+//!
+//! [`path`] is a link of 100 Mbit/s with a given RTT, loss and queue. Tests check durations and shares within
+//! wide bounds. The tests that are ignored print tables for the documentation.
 
 use std::eprintln;
 use std::format;
@@ -9,13 +12,13 @@ use super::streams::{TOTAL, mean};
 use crate::rtt::{MS, SECOND};
 use crate::{Algorithm, Parameters};
 
-/// 100 Mbit/s, and a queue of a part of what is sent in a round trip, in percent.
+/// Path of 100 Mbit/s. The queue holds `queue_percent` percent of the bytes that are sent in a round trip.
 fn path(rtt_ms: u64, loss: u64, queue_percent: u64) -> Path {
     let queue = rtt_ms * 125 * queue_percent;
     Path { delay: rtt_ms * MS / 2, loss, ns_per_byte: 80, queue, ..Path::IDEAL }
 }
 
-/// Duration of 6 MiB in ms, and bytes sent in percent of these.
+/// Returns the duration of 6 MiB in ms, and the sent bytes in percent of the data.
 fn duration(seed: u64, algorithm: Algorithm, path: Path) -> (f64, u64) {
     let mut network =
         Network::with(seed, [path; 2], [TOTAL, 0], |parameters| parameters.algorithm = algorithm);
@@ -30,7 +33,8 @@ struct SharedLink {
 }
 
 impl SharedLink {
-    /// Flows that begin at once and never end, and whose acknowledgements have links of their own.
+    /// Creates flows that begin at the same time and never end. Their acknowledgements have links of their
+    /// own.
     fn new(seed: u64, path: Path, algorithms: &[Algorithm]) -> Self {
         let flow = |(seed, &algorithm): (u64, &Algorithm)| {
             Network::with(seed, [path; 2], [1 << 40, 0], |parameters| parameters.algorithm = algorithm)
@@ -64,8 +68,8 @@ impl SharedLink {
     }
 }
 
-/// CUBIC takes 29 s there, since its window is what Reno's is at most, and BBR what the rate of the link
-/// permits.
+/// CUBIC would take several times as long, since random losses keep its window small. BBR sends at the rate
+/// of the link.
 #[test]
 #[cfg_attr(miri, ignore = "6 MiB take hours")]
 fn bbr_does_not_take_random_losses_for_congestion() {
@@ -73,8 +77,8 @@ fn bbr_does_not_take_random_losses_for_congestion() {
     assert!(mean(&times).0 < 4000.0, "{times:?}");
 }
 
-/// Without losses but those of a full queue. The queue was filled, 12 % was sent twice, and with segments
-/// that are late it took up to 5.8 s.
+/// The only losses would be those of a full queue. Slow start ends before it fills the queue, also if some
+/// segments are late.
 #[test]
 #[cfg_attr(miri, ignore = "6 MiB take hours")]
 fn slow_start_ends_before_the_queue_is_full() {
@@ -109,7 +113,7 @@ fn algorithm_may_change_at_any_time() {
     }
 }
 
-/// As in Linux, `TCP_CONGESTION` with the name that the socket has already changes nothing.
+/// As in Linux, `TCP_CONGESTION` with the present algorithm changes nothing.
 #[test]
 fn setting_the_same_algorithm_keeps_its_state() {
     for algorithm in [Algorithm::Cubic, Algorithm::Reno, Algorithm::Bbr] {
@@ -136,10 +140,10 @@ fn bbr_flows_share_a_link() {
     assert!(throughputs.iter().sum::<f64>() > 85.0, "{throughputs:?}");
 }
 
-/// Durations of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round
-/// trip, as a table of comma-separated values. `error` is the standard error of the mean; `reordering` an
-/// additional delay of up to a fifth of the RTT at random. Run by `cargo test -p hermit-tcp --release
-/// duration_by_algorithm -- --ignored --nocapture`.
+/// Prints durations of 6 MiB over 100 Mbit/s as a table of comma-separated values. The queues hold a tenth, a
+/// quarter and all of the bytes that are sent in a round trip. `error` is the standard error of the mean;
+/// `reordering` is an additional random delay of up to a fifth of the RTT. Run by `cargo test -p hermit-tcp
+/// --release duration_by_algorithm -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn duration_by_algorithm() {
@@ -201,8 +205,8 @@ fn print_shares(label: &str, flows: &[Algorithm], runs: &[Vec<f64>]) {
     eprintln!("{label},{}", flows.iter().enumerate().map(share).collect::<Vec<_>>().join(" | "));
 }
 
-/// Throughput of 64 MiB on short paths, which nothing but BBR paces, as a table of comma-separated values.
-/// Run by `cargo test -p hermit-tcp --release throughput_on_short_paths -- --ignored --nocapture`.
+/// Prints the throughput of 64 MiB on short paths, where only BBR paces, as a table of comma-separated
+/// values. Run by `cargo test -p hermit-tcp --release throughput_on_short_paths -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn throughput_on_short_paths() {

@@ -1,4 +1,9 @@
 //! Two ends and the network between them, in virtual time.
+//!
+//! Each [`End`] is a connection with a program that writes, reads and closes. Segments travel along a
+//! [`Path`] with delay, loss, duplication, reordering, a limited rate and a queue. The simulation is an event
+//! loop: it advances the time to the next arrival or deadline. All random numbers come from a seed, so a
+//! failure can be repeated.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -11,7 +16,7 @@ use crate::rtt::{MS, SECOND};
 use crate::segment::{Header, Segment};
 use crate::{Algorithm, Pool, Seq};
 
-/// A generator of random numbers (SplitMix64), since a test is repeated by its seed.
+/// A generator of random numbers (SplitMix64). A test can be repeated by its seed.
 #[derive(Clone, Debug)]
 pub(super) struct Random(pub(super) u64);
 
@@ -28,7 +33,7 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// Whether something happens that happens `count` times in 10,000.
+    /// Returns true with a probability of `count` in 10,000.
     pub(super) fn happens(&mut self, count: u64) -> bool {
         self.below(10_000) < count
     }
@@ -38,21 +43,21 @@ impl Random {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub(super) delay: u64,
-    /// Additional delay at random, which reorders segments.
+    /// Maximum of an additional random delay, which reorders segments.
     pub(super) jitter: u64,
     pub(super) loss: u64,
-    /// Segments that are 2 ms late, behind others.
+    /// Probability that a segment is 2 ms late, after others.
     pub(super) late: u64,
     pub(super) duplication: u64,
-    /// Nanoseconds per byte, and bytes that wait for it at most; the rest is dropped.
+    /// Nanoseconds per byte, and maximum number of bytes that wait for the link; others are dropped.
     pub(super) ns_per_byte: u64,
     pub(super) queue: u64,
-    /// Marks instead of drops when the queue is half full.
+    /// True if segments are marked instead of dropped when the queue is half full.
     pub(super) marks: bool,
 }
 
 impl Path {
-    /// The delay of a segment after its transmission.
+    /// Returns the delay of a segment after its transmission.
     fn delay_of_one(&self, random: &mut Random) -> u64 {
         let is_late = self.late > 0 && random.happens(self.late);
         self.delay + random.below(self.jitter) + if is_late { 2 * MS } else { 0 }
@@ -93,12 +98,12 @@ pub(super) struct End {
     pub(super) total: u64,
     pub(super) written: u64,
     pub(super) received: u64,
-    /// Most bytes that the program reads in a millisecond; 0: as many as there are.
+    /// Maximum number of bytes that the program reads in a millisecond; 0 means no limit.
     pub(super) read_rate: u64,
-    /// When the program begins to read.
+    /// Time at which the program begins to read.
     pub(super) reads_from: u64,
     read_at: u64,
-    /// When its link has sent all that waits for it; several networks may share a link.
+    /// Time at which its link has sent everything that waits for it. Several networks may share a link.
     pub(super) busy_until: Rc<Cell<u64>>,
     pub(super) sent_segments: u64,
     pub(super) sent_bytes: u64,
@@ -113,11 +118,11 @@ pub(super) struct Network {
     packets: Vec<Option<Packet>>,
     queue: BinaryHeap<Reverse<InFlight>>,
     order: u64,
-    /// Drops by number of the segment that an end sends, from 0, for scripts.
+    /// Numbers of the segments of each end that are dropped, counted from 0. For scripts.
     pub(super) drops: [Vec<u64>; 2],
 }
 
-/// The byte of a stream at an offset.
+/// Returns the byte of a stream at an offset.
 pub(super) fn byte(offset: u64) -> u8 {
     u8::try_from((offset ^ offset >> 8 ^ offset >> 16) & 0xff).unwrap()
 }
@@ -182,7 +187,8 @@ impl Network {
         }
     }
 
-    /// Runs until both ends are over or in TIME-WAIT, or `limit`; returns whether all data has arrived.
+    /// Runs until both ends are closed or in TIME-WAIT, or until `limit`. Returns true if all data has
+    /// arrived.
     pub(super) fn run(&mut self, limit: u64) -> bool {
         loop {
             self.serve_ends();
@@ -196,21 +202,21 @@ impl Network {
         }
     }
 
-    /// Has both ends do what they can now.
+    /// Runs both ends until they wait.
     pub(super) fn serve_ends(&mut self) {
         for end in 0..2 {
             self.serve(end);
         }
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(super) fn next(&self) -> Option<u64> {
         let timers = self.ends.iter().filter_map(|end| end.next(self.now));
         let arrival = self.queue.peek().map(|Reverse(first)| first.at);
         timers.chain(arrival).min().map(|next| next.max(self.now))
     }
 
-    /// Lets time pass, with what happens until then.
+    /// Advances the time, delivers the segments that have arrived, and runs timers.
     pub(super) fn advance(&mut self, now: u64) {
         self.now = now;
         while self.queue.peek().is_some_and(|Reverse(first)| first.at <= now) {
@@ -253,7 +259,7 @@ impl Network {
         }
     }
 
-    /// Has the program of an end work, and its connection send.
+    /// Runs the program of an end, and sends the segments of its connection.
     fn serve(&mut self, index: usize) {
         let now = self.now;
         let end = &mut self.ends[index];
@@ -338,7 +344,7 @@ impl End {
         );
     }
 
-    /// When it has something to do.
+    /// Time at which the end has something to do.
     fn next(&self, now: u64) -> Option<u64> {
         let connection = self.connection.as_ref()?;
         let is_slow = self.read_rate > 0 || now < self.reads_from;

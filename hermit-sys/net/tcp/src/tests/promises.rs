@@ -1,14 +1,14 @@
-//! Packet scripts for promises: what is advertised is stored, and no connection lasts for ever unless its
-//! program wants that.
+//! Packet scripts for guarantees of this end. There is memory for every byte within the advertised window. No
+//! connection lasts forever, unless its program wants that.
 
 use super::network::{Network, Path};
 use super::rfcs::ACCEPTED;
 use super::script::Script;
 use crate::rtt::SECOND;
 
-/// RFC 9293 §3.8.6: a window that is no multiple of the scale's unit is rounded down when there is no more
-/// room, so that the peer gets a zero window in the end; RFC 7323 §2.4: what was promised before is accepted
-/// even so.
+/// RFC 9293 §3.8.6: a window that is not a multiple of the scale's unit is rounded down when there is no more
+/// room, so that the peer finally gets a zero window. RFC 7323 §2.4: bytes within the earlier window are
+/// accepted even so.
 #[test]
 fn advertised_window_is_stored_whatever_the_scale() {
     Script::new().with(|parameters| parameters.receive_buffer = (4000, 8_000_000)).run(
@@ -33,8 +33,8 @@ fn advertised_window_is_stored_whatever_the_scale() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: a reader may pause for as long as it likes. The buffer is no multiple of the window
-/// scale's unit.
+/// RFC 9293 §3.8.6.1: a reader may pause for any time. The buffer is not a multiple of the window scale's
+/// unit.
 #[test]
 fn reader_that_pauses_for_hours_keeps_its_connection() {
     const PAUSE: u64 = 5 * 3600 * SECOND;
@@ -68,8 +68,8 @@ fn window_is_shut_without_memory() {
     );
 }
 
-/// RFC 2018 §4: blocks are of data that was received; what is retransmitted is whole segments, whatever they
-/// say.
+/// RFC 2018 §4: SACK blocks are ranges of received data. Retransmissions are whole segments, independently of
+/// the blocks.
 #[test]
 fn retransmissions_are_whole_segments() {
     Script::new().run(ACCEPTED).run(
@@ -89,7 +89,8 @@ fn retransmissions_are_whole_segments() {
     );
 }
 
-/// RFC 2018 §8: a peer may drop what it has acknowledged selectively. That is sent again after a timeout.
+/// RFC 2018 §8: a peer may drop data that it has selectively acknowledged. The data is sent again after a
+/// timeout.
 #[test]
 fn data_that_the_peer_has_dropped_is_sent_again() {
     Script::new().run(ACCEPTED).run(
@@ -118,8 +119,8 @@ const SHUT: &str = "
     200 write 500
 ";
 
-/// Linux's `tcp_orphan_retries`: a peer may keep its window shut for ever only as long as the connection has
-/// an owner.
+/// Linux's `tcp_orphan_retries`: a peer may keep its window shut forever only while the connection has an
+/// owner.
 #[test]
 fn orphan_with_a_shut_window_is_given_up() {
     Script::new().run(ACCEPTED).run(SHUT).run(
@@ -150,8 +151,8 @@ fn orphan_with_a_shut_window_is_given_up() {
     );
 }
 
-/// An orphan whose data is acknowledged is kept, and its time in FIN-WAIT-2 (RFC 9293 §3.6, Linux's
-/// `tcp_fin_timeout`) is that in this state.
+/// An orphan is kept while its data is acknowledged. Its time in FIN-WAIT-2 (RFC 9293 §3.6, Linux's
+/// `tcp_fin_timeout`) begins with this state.
 #[test]
 fn orphan_that_makes_progress_is_kept() {
     Script::new().run(ACCEPTED).run(SHUT).run(
@@ -195,8 +196,8 @@ fn user_timeout_counts_while_the_window_is_shut() {
     );
 }
 
-/// Linux's `tcp_out_of_resources`: an orphan that waits for its peer is given up when there is no memory for
-/// others.
+/// Linux's `tcp_out_of_resources`: an orphan that waits for its peer is given up when other connections need
+/// its memory.
 #[test]
 fn orphan_that_waits_gives_its_memory_to_others() {
     Script::new().with_memory(8192).run(
@@ -213,8 +214,8 @@ fn orphan_that_waits_gives_its_memory_to_others() {
     );
 }
 
-/// RFC 2018 §8: data behind a gap is dropped when it has been there for longer than a peer waits, and others
-/// lack its memory.
+/// RFC 2018 §8: data after a gap is dropped when the gap has lasted longer than any retransmission timeout,
+/// and others lack its memory.
 #[test]
 fn data_behind_an_old_gap_gives_its_memory_to_others() {
     let script = "
@@ -223,7 +224,7 @@ fn data_behind_an_old_gap_gives_its_memory_to_others() {
         200000 < A 30001:30002 ack 1
     ";
     let answer = "200000 > A 1:1 ack 1 sack 30001-30002";
-    // Half of eight chunks is for data behind gaps.
+    // Half of eight chunks is for data after gaps.
     Script::new().with_memory(8 << 12).run(ACCEPTED).run(&std::format!("{script}\n{answer}"));
     Script::new().run(ACCEPTED).run(&std::format!("{script}\n{answer} 1001-16385"));
 }
@@ -249,8 +250,8 @@ fn forged_segments_do_not_keep_a_dead_connection_alive() {
     );
 }
 
-/// RFC 7323 §4.3, RFC 5961 §5.2: the timestamp of a segment whose acknowledgement is refused is not taken
-/// over.
+/// RFC 7323 §4.3, RFC 5961 §5.2: the timestamp of a segment with an unacceptable acknowledgement is not
+/// stored.
 #[test]
 fn timestamp_of_a_forged_segment_is_not_taken_over() {
     Script::new().run(
@@ -266,7 +267,8 @@ fn timestamp_of_a_forged_segment_is_not_taken_over() {
     );
 }
 
-/// RFC 5927 §4.1: a control message about the SYN quotes its number, and about an answer that of the SYN-ACK.
+/// RFC 5927 §4.1: an ICMP message about the SYN quotes its number, and one about the answer quotes the number
+/// of the SYN-ACK.
 #[test]
 fn only_a_sent_syn_is_in_flight_before_the_handshake() {
     let mut script = Script::new().run("0 hold\n 0 connect");

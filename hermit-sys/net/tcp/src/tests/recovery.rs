@@ -1,4 +1,7 @@
 //! Packet scripts for loss recovery and congestion control.
+//!
+//! Most scripts send ten segments, and then deliver acknowledgements that show a loss, reordering or a
+//! spurious retransmission. The comment above a test names the RFC that prescribes the answer.
 
 use super::rfcs::{ACCEPTED, ACCEPTED_PLAIN};
 use super::script::Script;
@@ -41,7 +44,7 @@ fn ten_segments() -> String {
     format!("100 write 10000 {TEN_SEGMENTS_SENT}")
 }
 
-/// Twice the window in a round trip, in bursts of four segments, behind the initial window.
+/// Pacing: twice the window in a round trip, in bursts of four segments, after the initial window.
 #[test]
 fn data_leaves_at_a_rate() {
     let sent: String = (10..30)
@@ -58,8 +61,8 @@ fn data_leaves_at_a_rate() {
         .run(&script);
 }
 
-/// RFC 8985 §6.2: three segments behind a gap, without reordering before. RFC 6937: the second loss waits for
-/// its share.
+/// RFC 8985 §6.2: three segments after a gap show a loss, if there was no reordering before. RFC 6937: the
+/// second retransmission waits for its share.
 #[test]
 fn loss_is_retransmitted_after_three_segments_are_sacked() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(
@@ -75,7 +78,7 @@ fn loss_is_retransmitted_after_three_segments_are_sacked() {
     );
 }
 
-/// RFC 8985 §6.2: a segment that is late by less than a quarter of the RTT is no loss.
+/// RFC 8985 §6.2: a segment that is late by less than a quarter of the RTT is not lost.
 #[test]
 fn reordering_window_waits() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(
@@ -99,7 +102,8 @@ fn reordering_window_waits() {
     );
 }
 
-/// RFC 8985 §7: two round trips without an acknowledgement; then the timeout, by RFC 6298, from the probe on.
+/// RFC 8985 §7: a probe after two round trips without an acknowledgement. The timeout (RFC 6298) then counts
+/// from the probe.
 #[test]
 fn tail_loss_is_probed_before_the_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -179,8 +183,8 @@ fn spurious_timeout_is_undone() {
     );
 }
 
-/// RFC 9002 §6.2 in spirit: a retransmission that is lost with nothing behind it is repeated before the
-/// timeout, once.
+/// RFC 9002 §6.2 in spirit: if a retransmission is lost and no later segment shows it, it is repeated once
+/// before the timeout.
 #[test]
 fn lost_retransmission_is_repeated_before_the_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -201,7 +205,7 @@ fn lost_retransmission_is_repeated_before_the_timeout() {
     );
 }
 
-/// RFC 8985 §7.2, and a second probe if there is time: the acknowledgement of the first one was lost.
+/// RFC 8985 §7.2, and a second probe if there is time. The acknowledgement of the first one was lost.
 #[test]
 fn short_round_trips_have_two_probes() {
     Script::new().run(
@@ -220,7 +224,7 @@ fn short_round_trips_have_two_probes() {
     );
 }
 
-/// RFC 3522 in spirit: the device was busy, and so nothing was retransmitted before the gap was filled.
+/// RFC 3522 in spirit: the device was busy, so nothing was retransmitted before the gap was filled.
 #[test]
 fn recovery_without_retransmissions_is_undone_when_the_gap_is_filled() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(
@@ -239,8 +243,8 @@ fn recovery_without_retransmissions_is_undone_when_the_gap_is_filled() {
     );
 }
 
-/// RFC 8985 §6.2: the original was late, as its timestamp shows, which is reordering though it had been
-/// retransmitted. From then on segments that are late by less than a quarter of the RTT are no losses.
+/// RFC 8985 §6.2: the timestamp shows that the original was late. This is reordering, although it had been
+/// retransmitted. From then on a segment that is late by less than a quarter of the RTT is not lost.
 #[test]
 fn spurious_retransmission_shows_reordering() {
     Script::new().run(
@@ -269,7 +273,7 @@ fn spurious_retransmission_shows_reordering() {
     );
 }
 
-/// RFC 5681 §3.1: the window counts as used though several acknowledgements are processed before the device
+/// RFC 5681 §3.1: the window counts as used, even if several acknowledgements are processed before the device
 /// takes a segment.
 #[test]
 fn window_grows_by_each_acknowledgement_of_a_batch() {
@@ -281,8 +285,8 @@ fn window_grows_by_each_acknowledgement_of_a_batch() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
 }
 
-/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it, which says nothing of a
-/// retransmission that a SACK block acknowledges. The first retransmission was lost.
+/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it. The echo therefore does not
+/// date a retransmission that a SACK block acknowledges. The first retransmission was lost.
 #[test]
 fn lost_retransmission_is_found_by_a_later_one() {
     Script::new().run(
@@ -310,7 +314,7 @@ fn lost_retransmission_is_found_by_a_later_one() {
     );
 }
 
-/// BBR: the window does not shrink by a loss.
+/// BBR: a loss does not shrink the window.
 #[test]
 fn bbr_sends_on_in_a_recovery() {
     Script::new()
@@ -330,7 +334,7 @@ fn bbr_sends_on_in_a_recovery() {
         );
 }
 
-/// BBR: after a timeout a segment is sent, and then the minimum of its window.
+/// BBR: after a timeout one segment is sent, and then its minimum window.
 #[test]
 fn bbr_sends_a_segment_after_a_timeout() {
     Script::new().with(|parameters| parameters.algorithm = Algorithm::Bbr).run(ACCEPTED).run(
@@ -350,8 +354,8 @@ fn bbr_sends_a_segment_after_a_timeout() {
     );
 }
 
-/// BBR: an owner that writes a segment in each round trip does not show the rate of the path. Startup goes
-/// on, and its window is not cut to what such a rate needs, which is 6 segments.
+/// BBR: an owner that writes one segment in each round trip does not show the rate of the path. Startup
+/// continues, and the window is not reduced to the 6 segments that such a rate needs.
 #[test]
 fn bbr_keeps_the_window_of_an_owner_with_little_data() {
     let rounds: String = (1..=14)

@@ -1,8 +1,12 @@
-//! Packet scripts for acknowledgements, windows and attacks, and what the others begin with.
+//! Packet scripts for acknowledgements, windows and attacks, and the handshakes with which other scripts
+//! begin.
+//!
+//! Most comments name the RFC or the Linux function that prescribes the behavior. See `script` for the
+//! language of the scripts.
 
 use super::script::Script;
 
-/// The peer begins; both have all options but timestamps.
+/// The peer begins; both offer all options except timestamps.
 pub(super) const ACCEPTED: &str = "
     0 < S 0:1 win 64000 mss 1000 wscale 0 sackok
     0 > SA 0:1 ack 1 mss 1000 wscale 0 sackok
@@ -34,7 +38,7 @@ fn acknowledgements_are_delayed_and_every_second_segment_is_acknowledged() {
     );
 }
 
-/// A device may join segments: what it gives is no segment of that size.
+/// A device may coalesce segments: a larger one does not change the size of a full segment.
 #[test]
 fn joined_segments_do_not_raise_the_size_of_two() {
     Script::new().run(
@@ -73,7 +77,7 @@ fn gaps_and_duplicates_are_reported_at_once() {
     );
 }
 
-/// RFC 2018 §4: a gap is reported though there is data to be sent.
+/// RFC 2018 §4: a gap is reported even if there is data to be sent.
 #[test]
 fn gaps_are_reported_beside_data() {
     Script::new().run(ACCEPTED).run(
@@ -92,7 +96,7 @@ fn gaps_are_reported_beside_data() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: a shut window is probed, ever more seldom, for as long as the peer answers.
+/// RFC 9293 §3.8.6.1: a shut window is probed with growing intervals, for as long as the peer answers.
 #[test]
 fn shut_window_is_probed() {
     Script::new().run(ACCEPTED).run(
@@ -110,8 +114,8 @@ fn shut_window_is_probed() {
     );
 }
 
-/// RFC 9293 §3.8.6.2.1, MUST-38: what a small window takes is sent after a while. passt (2023-03) tells of no
-/// more room before.
+/// RFC 9293 §3.8.6.2.1, MUST-38: data that fits into a small window is sent after a while. passt (2023-03)
+/// does not report more room before.
 #[test]
 fn small_window_is_filled_after_the_override_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -128,8 +132,8 @@ fn small_window_is_filled_after_the_override_timeout() {
     );
 }
 
-/// Linux's `tcp_sequence`: both have filled the other's window and lost data, or ask while the window is
-/// shut.
+/// Linux's `tcp_sequence`: both ends have filled the other's window and lost data, or probe while the window
+/// is shut.
 #[test]
 fn acknowledgement_from_the_end_of_the_window_counts() {
     let small = || {
@@ -181,7 +185,7 @@ fn late_tail_probe_is_given_up() {
     );
 }
 
-/// An acknowledgement that is due while the device is full holds no timer up, and is sent when there is room.
+/// While the device is full, a due acknowledgement does not delay timers. It is sent when there is room.
 #[test]
 fn acknowledgement_waits_for_the_device() {
     Script::new().run(ACCEPTED).run(
@@ -294,8 +298,8 @@ fn congestion_marks_are_echoed_and_heeded() {
     );
 }
 
-/// RFC 3168 §6.1.2: whatever has reduced the window, a loss that a probe repaired (RFC 8985 §7.4) or one that
-/// SACK blocks show.
+/// RFC 3168 §6.1.2: every reduction is reported, also by a loss that a probe repaired (RFC 8985 §7.4), or by
+/// one that SACK blocks show.
 #[test]
 fn every_reduction_is_announced_to_an_ecn_peer() {
     Script::new().run(

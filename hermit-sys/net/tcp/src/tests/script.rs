@@ -1,21 +1,21 @@
 //! Packet scripts in the manner of packetdrill.
 //!
-//! A line is a time in milliseconds and what happens then:
+//! A line is a time in milliseconds and an event at this time:
 //!
 //! | | |
 //! | --- | --- |
 //! | `< FLAGS SEQ:END [ack N] [win N] [OPTIONS]` | a segment arrives |
 //! | `> FLAGS SEQ:END [ack N] [win N] [OPTIONS]` | a segment was sent, then and not before |
 //! | `write N`, `read N`, `close`, `abort` | the owner's calls |
-//! | `hold`, `resume` | the device is full, and is not any more |
+//! | `hold`, `resume` | the device is full, and has room again |
 //! | `orphan` | the connection has no owner any more |
 //! | `nodelay`, `keepalive IDLE INTERVAL COUNT`, `usertimeout TIME` | options; times in ms |
 //! | `state NAME` | the state is this |
 //!
 //! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Numbers are relative
-//! to the first ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END ...`. What
-//! is not named in an expected segment is not compared, but its SACK blocks are. All that is sent must be
-//! expected.
+//! to the first ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END ...`.
+//! Fields that an expected segment does not name are not compared, except for SACK blocks. Every sent segment
+//! must be expected.
 
 use core::str::SplitWhitespace;
 use std::collections::VecDeque;
@@ -79,13 +79,13 @@ fn flags(word: &str) -> (Flags, bool) {
     (flags, word.contains('c'))
 }
 
-/// A SACK block `START-END`, of numbers of the sender that gets it.
+/// Parses a SACK block `START-END`. The numbers are relative to the first one of the end that receives it.
 fn block(word: &str, first: Seq) -> SackBlock {
     let (start, end) = word.split_once('-').unwrap();
     SackBlock { start: first + number(Some(start)), end: first + number(Some(end)) }
 }
 
-/// The segment of a line; `own` is the first number of the end that its SACK blocks are about.
+/// Parses the segment of a line. `own` is the first number of the end whose data the SACK blocks report.
 fn parse(words: &mut SplitWhitespace<'_>, own: Seq) -> Line {
     let mut line = Line::default();
     (line.flags, line.is_marked) = flags(words.next().unwrap());
@@ -239,8 +239,8 @@ impl Script {
         }
     }
 
-    /// Lets time pass, with what is due. What waits for the device stays due, so that the timers are then
-    /// looked at every millisecond.
+    /// Advances the time, and handles the deadlines until then. A deadline that waits for the device stays
+    /// due, so the timers are then checked every millisecond.
     fn advance(&mut self, at: u64, line: &str) {
         assert!(at >= self.now, "{line}");
         while let Some(connection) = &mut self.connection {

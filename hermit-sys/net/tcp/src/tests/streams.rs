@@ -1,4 +1,4 @@
-//! Every byte arrives once and in order, whatever the network does; and how fast.
+//! Every byte arrives once and in order on any network; and durations on some networks.
 
 use std::eprintln;
 use std::vec::Vec;
@@ -30,7 +30,7 @@ fn durations(size: u32) -> Vec<u64> {
     [100, 200].map(duration).to_vec()
 }
 
-/// With twice what was read in a round trip, 200 ms took 31 % longer.
+/// A buffer of only twice the bytes read in a round trip would hold slow start back.
 #[test]
 #[cfg_attr(miri, ignore = "24 MiB take hours")]
 fn growing_receive_buffer_does_not_hold_slow_start_back() {
@@ -39,7 +39,7 @@ fn growing_receive_buffer_does_not_hold_slow_start_back() {
     }
 }
 
-/// A network at random: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers,
+/// Runs a random network: loss up to 20 %, duplication, jitter, slow links with short queues, slow readers,
 /// small buffers.
 fn run_seed(seed: u64, algorithm: Algorithm) {
     let mut random = Random(seed);
@@ -71,7 +71,8 @@ fn run_seed(seed: u64, algorithm: Algorithm) {
     }
     let is_done = network.run(4000 * SECOND);
     let [one, other] = &network.ends;
-    // All seven SYNs or their answers may be lost: then there is no connection, and both know.
+    // All seven SYNs or their answers may be lost. Then there is no connection, and the first end has timed
+    // out.
     if one.written == 0 && !one.has_finished {
         let failure = one.connection.as_ref().and_then(|connection| connection.failure());
         assert_eq!((failure, network.now), (Some(Failure::TimedOut), 127 * SECOND), "seed {seed}");
@@ -99,7 +100,7 @@ fn streams_arrive_over_random_networks_with_bbr() {
 }
 
 fn run_seeds(algorithm: Algorithm) {
-    // docs/tcp.md says how many were run once.
+    // docs/tcp.md has the number of seeds of a long run.
     let few = if cfg!(miri) { 2 } else { 300 };
     let count = std::env::var("HERMIT_TCP_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(few);
     let first = std::env::var("HERMIT_TCP_FIRST").ok().and_then(|first| first.parse().ok()).unwrap_or(0);
@@ -148,9 +149,10 @@ fn print_throughput(algorithm: Algorithm, delay: u64, loss: u64, seeds: u64) {
     );
 }
 
-/// Duration of 6 MiB over 100 Mbit/s with queues of a tenth, a quarter and all of what is sent in a round
-/// trip, with and without pacing, as a table of comma-separated values. `error` is the standard error of the
-/// mean. Run by `cargo test -p hermit-tcp --release duration_by_queue -- --ignored --nocapture`.
+/// Prints the duration of 6 MiB over 100 Mbit/s, with and without pacing, as a table of comma-separated
+/// values. The queues hold a tenth, a quarter and all of the bytes that are sent in a round trip. `error` is
+/// the standard error of the mean. Run by `cargo test -p hermit-tcp --release duration_by_queue -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn duration_by_queue() {

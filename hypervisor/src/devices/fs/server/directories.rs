@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::files::checked_size;
 use super::{Handle, Reply, Request, RequestResult, Server};
 
-/// Size in bytes of what is read of a directory at once.
+/// Maximum size in bytes of the entries that are read of a directory at once.
 const BUFFER: usize = 32 * 1024;
 
 impl Server {
@@ -45,7 +45,7 @@ impl Server {
         let found = seek(&*directory, SeekFrom::Start(offset))
             .and_then(|_| self.collect(&directory, &inode, is_plus, &mut records));
         match found {
-            // What has been found is not lost: the guest has references to it.
+            // Entries that were found must be returned: the guest has references to their inodes.
             Err(error) if records.used == 0 && !is_removed(&directory)? => Err(error.into()),
             _ => reply.write(records.bytes.get(..records.used).unwrap_or_default()),
         }
@@ -79,8 +79,9 @@ impl Server {
         Ok(())
     }
 
-    /// What `Readdirplus` says of an entry: nothing, which a node of 0 means, of `.` and `..`, of what cannot
-    /// be looked up, such as mount points, and where there is no room for a further node.
+    /// Attributes of an entry for `Readdirplus`. Returns `None`, which the reply expresses by node 0, for `.`
+    /// and `..`, for names that cannot be looked up, such as mount points, and if there is no room for
+    /// another node.
     fn attributes_of(
         &mut self,
         directory: &OwnedFd,

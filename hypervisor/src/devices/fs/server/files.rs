@@ -34,7 +34,7 @@ impl Server {
         reply.write(&self.open_out(Handle::File(file))?)
     }
 
-    /// Refuses to open what there is no handle for, before that changes anything (`O_CREAT`, `O_TRUNC`).
+    /// Refuses to open a file without a free handle, before the open changes anything (`O_CREAT`, `O_TRUNC`).
     pub(super) fn require_handle(&self) -> Result<(), Errno> {
         if self.handles.is_full() { Err(Errno::NFILE) } else { Ok(()) }
     }

@@ -21,7 +21,7 @@ impl Server {
     pub(super) fn lookup(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let directory = self.nodes.get(request.header.nodeid)?;
         let entry = match self.find(&directory, request.name()?.bytes()) {
-            // That the name does not exist is what the guest may keep in mind; the node is 0.
+            // A reply with node 0 lets the guest cache that the name does not exist.
             Err(Errno::NOENT) if self.policy.cache == CachePolicy::Always && !self.folder.is_gone() => {
                 self.entry(0, None)
             }
@@ -147,7 +147,7 @@ impl Server {
         }
     }
 
-    /// Refuses to make what the guest could not refer to.
+    /// Refuses to make a file to which the guest could not refer afterwards.
     fn require_room(&self) -> Result<(), Errno> {
         if self.nodes.is_full() { Err(Errno::NFILE) } else { Ok(()) }
     }

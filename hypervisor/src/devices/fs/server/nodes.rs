@@ -79,12 +79,12 @@ impl Nodes {
         self.slots.get(number).map(|node| &node.inode)
     }
 
-    /// Whether there is no room for a further inode.
+    /// Returns true if there is no room for another inode.
     pub(super) fn is_full(&self) -> bool {
         self.slots.is_full()
     }
 
-    /// Adds a reference to an inode, of which `status` are the attributes, and returns its number.
+    /// Adds a reference to an inode, and returns its number. `status` has the attributes of the inode.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ impl Client {
         Self { folder, files }
     }
 
-    /// Sends a request, and returns what follows the header of the reply.
+    /// Sends a request, and returns the reply without its header.
     pub(super) fn request(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> Outcome<Vec<u8>> {
         outcome(self.files.request(opcode, nodeid, body))
     }
@@ -161,7 +161,7 @@ impl Client {
         self.request(Opcode::Rename2.number(), parent, &body).map(drop)
     }
 
-    /// Names and nodes of a directory, and the offset behind the last; nodes are 0 without `is_plus`.
+    /// Names and nodes of a directory, and the offset after the last entry. Nodes are 0 without `is_plus`.
     pub(super) fn entries(
         &mut self,
         (node, fh): (u64, u64),
@@ -193,7 +193,7 @@ fn outcome((errno, reply): (i32, Vec<u8>)) -> Outcome<Vec<u8>> {
     if errno == 0 { Ok(reply) } else { Err(Errno::from_raw_os_error(errno)) }
 }
 
-/// A string with a NUL behind it.
+/// A string with a NUL at its end.
 pub(super) fn nul(text: &str) -> Vec<u8> {
     [text.as_bytes(), &[0]].concat()
 }

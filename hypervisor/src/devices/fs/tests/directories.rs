@@ -104,7 +104,7 @@ fn nodes_and_handles_are_bounded_and_returned() {
         }
     };
     assert_eq!((error, nodes.len()), (Errno::NFILE, FilesClient::MAX_DESCRIPTORS / 4 * 3));
-    // What would not be referred to is not made.
+    // A directory to which the guest could not refer is not made.
     assert_eq!(client.mkdir(ROOT_NODE, "new", 0o777), Err(Errno::NFILE));
     assert!(!client.host("new").exists());
     // Names are listed nevertheless, for which no node is known.

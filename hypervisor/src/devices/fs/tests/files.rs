@@ -136,7 +136,7 @@ fn permissions_that_keep_a_file_from_being_opened_can_be_changed_again() {
             assert_eq!((metadata.mode() & 0o777, metadata.mtime()), (mode, 7), "{name}");
         }
     }
-    // The descriptors do what those before did.
+    // New descriptors work as those before did.
     client.create(directory.nodeid, "new", O_RDWR, 0o666).unwrap();
     client.link(file.nodeid, ROOT_NODE, "second").unwrap();
     let fh = client.open(file.nodeid, O_RDONLY).unwrap();

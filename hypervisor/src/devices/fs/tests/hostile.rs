@@ -1,4 +1,4 @@
-//! What a conforming driver never sends.
+//! Requests that a conforming driver never sends.
 
 use std::fs;
 use std::os::unix::net::UnixListener;

@@ -152,6 +152,6 @@ fn folder_that_disappears_is_eio() {
     assert_eq!(client.lookup(ROOT_NODE, "file"), Err(Errno::IO));
     assert_eq!(client.create(ROOT_NODE, "new", O_RDWR, 0o666).map(drop), Err(Errno::IO));
     assert_eq!(client.mkdir(ROOT_NODE, "new", 0o777), Err(Errno::IO));
-    // What is open stays, as on any Linux.
+    // An open file stays usable after it was removed, as on any Linux.
     client.write(fh, 0, b"text").unwrap();
 }

@@ -1,4 +1,4 @@
-//! A second program swaps what the guest uses.
+//! A second program exchanges the files and directories that the guest uses.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,8 +43,8 @@ impl Drop for Exchanger {
     }
 }
 
-/// What a request has found. What was exchanged meanwhile has no other errors than these, above all not
-/// `ENFILE`, as which the device would refuse all that follow.
+/// Result of a request on a name that another thread exchanges. Only these errors may occur. `ENFILE` would
+/// be the worst: the device would refuse all further requests.
 fn found<T>(outcome: Outcome<T>) -> Option<T> {
     let allowed = [Errno::NOTDIR, Errno::LOOP, Errno::AGAIN];
     outcome.map_err(|error| assert!(allowed.contains(&error), "{error}")).ok()

@@ -1,4 +1,9 @@
 //! Scatter-gather I/O: one frame, several buffers of guest memory, one system call.
+//!
+//! A frame in guest memory is a list of buffers. These functions pass the list to the kernel as an array of
+//! `struct iovec`, so a frame moves between guest memory and a tap or a socket without a copy in this
+//! process. The guest may modify the buffers during the call. That is sound, because no Rust reference to
+//! guest memory exists.
 #![expect(
     unsafe_code,
     reason = "readv(2), writev(2) and recvmsg(2) on memory that the guest may modify at the same time"
@@ -15,7 +20,7 @@ use vm_memory::volatile_memory::PtrGuardMut;
 /// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
 pub(in crate::devices::net) const MAX_IOVECS: usize = 1023;
 
-/// List of the buffers of a call, those of a usual frame without an allocation.
+/// List of the buffers of a call. A list of usual length needs no allocation.
 type List<T> = SmallVec<[T; 32]>;
 
 /// Reads into `header`, then into guest memory, by one readv(2). Returns the number of bytes read.
@@ -121,8 +126,8 @@ pub(in crate::devices::net) fn discard(socket: BorrowedFd<'_>, count: usize) -> 
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sets from which byte on [`peek`] copies (`SO_PEEK_OFF`). Each call of it goes on after the last one's
-/// bytes.
+/// Sets the offset of the byte at which the next [`peek`] begins (`SO_PEEK_OFF`). Each [`peek`] advances it
+/// past the bytes that it has copied.
 ///
 /// # Errors
 ///

@@ -1,5 +1,10 @@
 //! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: before each frame its length, 32 bits
 //! in network byte order.
+//!
+//! A stream does not preserve the boundaries of writes: a read may return a part of a frame, or several
+//! frames. [`FrameReader`] collects bytes until it has a whole frame. [`FrameWriter`] keeps the bytes that
+//! the receiver does not accept yet. Its caller adds frames only while few bytes are unwritten
+//! ([`FrameWriter::has_capacity`]).
 
 use std::io::{self, Error, ErrorKind};
 
@@ -20,7 +25,7 @@ const HIGH_WATER_MARK: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct FrameReader {
     buffer: Box<[u8]>,
-    /// Range of the bytes that were read and belong to no returned frame.
+    /// Range of the bytes that were read, but not returned yet.
     start: usize,
     end: usize,
 }
@@ -54,7 +59,7 @@ impl FrameReader {
         }
     }
 
-    /// End of the next frame in the buffer; `None` unless all of it was read.
+    /// End of the next frame in the buffer; `None` if the frame is incomplete.
     fn frame_end(&self) -> io::Result<Option<usize>> {
         let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
         let Some(&length) = unread.first_chunk::<LENGTH_SIZE>() else { return Ok(None) };
@@ -66,7 +71,7 @@ impl FrameReader {
         Ok((end <= self.end).then_some(end))
     }
 
-    /// Moves the remaining bytes to the front of the buffer, so that the longest frame fits behind them.
+    /// Moves the remaining bytes to the front of the buffer, so that there is room for the longest frame.
     fn compact(&mut self) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -91,6 +96,7 @@ impl FrameWriter {
 
     /// Adds a frame. The buffer is bounded if frames are added only while [`Self::has_capacity`].
     pub fn push(&mut self, frame: &[u8]) {
+        // Written bytes are removed only in large numbers, because that moves all bytes after them.
         if self.written >= HIGH_WATER_MARK {
             self.buffer.drain(..self.written);
             self.written = 0;

@@ -1,7 +1,12 @@
 //! TAP interfaces of the host (Linux's Documentation/networking/tuntap.rst).
 //!
+//! A TAP interface is an Ethernet interface of the host with a file descriptor in place of a cable. A read
+//! returns a frame that the host has sent to the interface, and a write makes the interface receive a frame.
+//! The operator bridges or routes the interface, and the guest is one more host on that link.
+//!
 //! Frames carry the vnet header of virtio, so that checksum and segmentation offload pass through: a frame
-//! between the guest and its host is neither checksummed nor segmented.
+//! between the guest and its host is neither checksummed nor segmented. With an egress policy, `guarded`
+//! checks each frame of the guest before it is written.
 
 mod guarded;
 pub mod ioctl;
@@ -94,6 +99,7 @@ impl Tap {
             .map_err(to_error)?;
         let is_new = netdevice::name_to_index(&socket, name).is_err();
         let file = attach(name)?;
+        // A persistent tap may still have the header size and the offloads of the program before.
         ioctl::set_vnet_header_size(&file, VNET_HEADER_SIZE_ARGUMENT).map_err(to_error)?;
         ioctl::set_offloads(&file, Offloads::default()).map_err(to_error)?;
         let ifname = padded(name);
@@ -124,7 +130,7 @@ impl Tap {
         self.mtu
     }
 
-    /// Result of a write of a frame that has failed.
+    /// Handles an error of a write.
     fn handle_write_error(&mut self, error: io::Error) -> Result<TxStatus, Disconnected> {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(TxStatus::WouldBlock),
@@ -158,7 +164,7 @@ fn attach(name: &str) -> Result<File, TapError> {
     let file = open()?;
     match ioctl::set_interface(&file, padded(name), false) {
         Ok(()) => return Ok(file),
-        // An interface that is no TAP interface, or one with several queues.
+        // `EINVAL`: it is not a TAP interface, or one with several queues. The second attempt tells which.
         Err(Errno::INVAL) => {}
         Err(errno) => return Err(tap_error(name, errno)),
     }
@@ -167,7 +173,7 @@ fn attach(name: &str) -> Result<File, TapError> {
     Ok(file)
 }
 
-/// Sets the MTU of a new interface, of which `EINVAL` says that the MTU is too large.
+/// Sets the MTU of a new interface. `EINVAL` means that the MTU is too large.
 fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> Result<(), TapError> {
     ioctl::set_mtu(socket, padded(name), mtu).map_err(|errno| match errno {
         Errno::INVAL => TapError::MaxMtu(name.to_owned(), mtu),

@@ -1,8 +1,8 @@
-//! The backend `user`: the guest's connections become sockets of the host, in this thread. It takes neither
+//! The backend `user`: the guest's connections become sockets of the host, in this thread. It needs neither
 //! root nor another program.
 //!
-//! [`hermit_usernet`] has what frames mean; this module has the sockets, and moves frames between them and
-//! the device.
+//! [`hermit_usernet`] implements the protocols. This module implements the sockets, and moves frames between
+//! the network and the device.
 
 mod frames;
 mod sockets;
@@ -36,8 +36,7 @@ pub struct User {
     frames: u32,
 }
 
-/// Limit of the time for which peers are waited for that have not taken all that the guest has sent before it
-/// ended.
+/// Time limit for peers to receive the data that the guest has sent before it ended.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of frames for the guest after which the sockets are polled.
@@ -79,7 +78,7 @@ impl User {
         self.network.handle_timers(&mut self.sockets);
     }
 
-    /// Has the input's descriptor readable only when sockets have events or a timer has expired.
+    /// Makes the input's descriptor readable only for events of sockets and expired timers.
     fn wait_for_events(&mut self) {
         self.sockets.withdraw();
         self.sockets.wake_at(self.network.deadline());
@@ -103,8 +102,8 @@ impl Backend for User {
         Ok(())
     }
 
-    /// Handles events if there is no frame, and now and then if there is one: no flow with much to be
-    /// received keeps others from the network.
+    /// Polls the sockets if there is no frame, and regularly if there are frames: otherwise a flow with much
+    /// data for the guest would keep others from the network.
     fn may_have_frame(&mut self) -> bool {
         self.frames += 1;
         if self.frames >= FRAMES_BETWEEN_POLLS || !self.network.has_output() {
@@ -130,6 +129,8 @@ impl Backend for User {
         scatter(&self.head, buffers);
         let mut header = vnet_header(output.offload, self.head.len());
         if output.offload.checksum.is_some() && !self.offloads.checksum {
+            // The driver has not negotiated checksum offload. The data is in guest memory already, so it is
+            // copied here to compute its checksum.
             let mut frame = Vec::new();
             gather(&frames::part(buffers, 0..length), &mut frame);
             output.offload.complete(&mut frame);
@@ -156,7 +157,7 @@ impl Backend for User {
     }
 
     fn finish(&mut self) {
-        // Frames for the guest are no event any more.
+        // Frames for the guest no longer count as events.
         self.sockets.withdraw();
         let start = Instant::now();
         while self.network.has_unsent() {

@@ -8,8 +8,8 @@ use std::mem;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Time after which a peer may be forgotten, and after twice of which it is: Linux's
-/// `nf_conntrack_udp_timeout_stream`.
+/// Lifetime of a generation. A peer is remembered for at least this time after its last datagram, and for at
+/// most twice this time. The value is that of Linux's `nf_conntrack_udp_timeout_stream`.
 pub(super) const LIFETIME: Duration = Duration::from_secs(120);
 
 /// Maximum number of peers in a generation.
@@ -43,7 +43,7 @@ impl Answers {
         }
     }
 
-    /// Whether a peer is remembered, which it then stays.
+    /// Returns true if a peer is remembered, and renews its lifetime then.
     pub(super) fn contains(&mut self, peer: Peer, now: Instant) -> bool {
         self.age(now);
         let is_known = self.young.contains(&peer) || self.old.contains(&peer);

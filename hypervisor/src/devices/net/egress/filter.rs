@@ -1,4 +1,11 @@
-//! Which frames of a guest may leave.
+//! Filter that decides which frames of a guest may leave.
+//!
+//! On a tap, frames leave uhyve as the guest has made them, so the egress policy is applied to packets. A
+//! packet to an open address passes. A packet to a closed address passes if it opens no connection there: a
+//! TCP segment other than the first SYN, an ICMP reply or error, a request of DHCP, a query to one of the
+//! guest's DNS servers, or a datagram to a peer that has sent one to the guest before. So a guest whose
+//! egress is closed can still serve clients. `answers` remembers the peers of datagrams; for TCP the filter
+//! needs no state.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
@@ -38,9 +45,9 @@ impl EgressFilter {
         Self { policy, answers: Answers::default(), warned: Vec::new(), malformed: WarnOnce::default() }
     }
 
-    /// Decides about a frame of the guest's, or the front of one. If it may leave, returns the number of
-    /// bytes from its beginning that decided so: what the receiver gets must be the same there. Otherwise
-    /// logs a warning, unless there were enough.
+    /// Decides about a frame of the guest, or the front of one. If the frame may leave, returns the number of
+    /// bytes, from its beginning, on which the decision is based. The caller must send exactly these bytes,
+    /// although the guest may change them meanwhile. Otherwise logs a warning, unless there were enough.
     pub fn admit(&mut self, frame: &[u8], now: impl FnOnce() -> Instant) -> Option<usize> {
         let packet = match parse(frame) {
             Some(Frame::Arp) => return Some(0),
@@ -59,7 +66,7 @@ impl EgressFilter {
         None
     }
 
-    /// Whether a packet for a closed address may leave, because it opens no connection there.
+    /// Returns true if a packet to a closed address may leave, because it opens no connection there.
     fn opens_nothing(&mut self, packet: &Packet, now: impl FnOnce() -> Instant) -> bool {
         let Packet { destination: address, content, .. } = *packet;
         match content {
@@ -74,7 +81,7 @@ impl EgressFilter {
         }
     }
 
-    /// Takes note of a frame to the guest: it may answer a datagram.
+    /// Remembers the sender of a datagram to the guest, which the guest may answer.
     pub fn note(&mut self, frame: &[u8], now: impl FnOnce() -> Instant) {
         let Some(Frame::Ip(Packet { source: address, content, .. })) = parse(frame) else { return };
         let Content::Udp { source, destination } = content else { return };
@@ -83,8 +90,8 @@ impl EgressFilter {
         }
     }
 
-    /// Warns about a closed address, so that a guest cannot fill the host's log: once, and for a few
-    /// addresses only.
+    /// Warns about a closed address: once for each, and for a few addresses only, so that a guest cannot fill
+    /// the host's log.
     fn warn(&mut self, address: IpAddr) {
         if !is_worth_a_warning(&mut self.warned, address) {
             return;
@@ -96,8 +103,8 @@ impl EgressFilter {
     }
 }
 
-/// Adds a closed address to those about which there was a warning. Returns false if it is one of them, or
-/// there are enough.
+/// Adds a closed address to those with a warning. Returns false if it had one before, or if there were enough
+/// warnings.
 pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, address: IpAddr) -> bool {
     let is_new = warned.len() < MAX_WARNINGS && !warned.contains(&address);
     if is_new {
@@ -106,7 +113,7 @@ pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, addr
     is_new
 }
 
-/// Whether a datagram to this address asks for the guest's own address.
+/// Returns true if a datagram to this address asks for the guest's own address.
 fn is_dhcp(address: IpAddr, ports: (u16, u16)) -> bool {
     match address {
         IpAddr::V4(address) => address == Ipv4Addr::BROADCAST && ports == DHCP,

@@ -1,4 +1,9 @@
-//! What decides about a frame: its addresses, and whether it opens a connection.
+//! Parser of a frame's headers, for the egress filter: its addresses, and whether it opens a connection.
+//!
+//! The parser must not understand a frame in another way than its receiver: a guest could hide a connection
+//! then. So it refuses frames whose meaning depends on the receiver, such as those with a VLAN tag, IPv4
+//! options or a route, and truncated headers. It also returns the number of bytes that it has examined. The
+//! filter's caller sends a copy of these bytes, because the guest may change its memory meanwhile.
 
 use std::net::IpAddr;
 
@@ -47,7 +52,7 @@ const ACK: u8 = 0x10;
 const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
 
 /// Types of ICMPv6 messages that answer or report an error (RFC 4443), or belong to the link: group
-/// membership (RFC 9777) and neighbor discovery (RFC 4861), but for what only a router sends.
+/// membership (RFC 9777) and neighbor discovery (RFC 4861), without those that only a router sends.
 const ANSWERS_V6: [u8; 11] = [1, 2, 3, 4, 129, 131, 132, 133, 135, 136, 143];
 
 /// A frame, as far as it matters to the policy.
@@ -64,26 +69,26 @@ pub(super) struct Packet {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) content: Content,
-    /// Number of bytes of the frame, from its beginning, that decide about it.
+    /// Number of bytes of the frame, from its beginning, that the decision depends on.
     pub(super) end: usize,
 }
 
 /// Content of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// A TCP segment, and whether it opens a connection: the first SYN.
+    /// A TCP segment. `opens` is true if it opens a connection: the first SYN.
     Tcp { destination: u16, opens: bool },
     /// A UDP datagram.
     Udp { source: u16, destination: u16 },
     /// A message of ICMP that answers, reports an error, or belongs to the link.
     IcmpAnswer,
-    /// Anything else, of which is assumed that it opens something: another protocol, or a part of a datagram,
-    /// whose first fragment has the ports.
+    /// Any other content: another protocol, or a fragment, because only the first fragment of a datagram has
+    /// the ports. The filter assumes that it opens a connection.
     Other,
 }
 
-/// Reads the headers of a frame. Returns `None` for one that is neither ARP nor a complete IP packet without
-/// source route: also with a VLAN tag, behind which a packet would be hidden.
+/// Reads the headers of a frame. Returns `None` unless it is ARP or a complete IP packet without source
+/// route. A frame with a VLAN tag is refused, too: it could hide a packet after the tag.
 pub(super) fn parse(frame: &[u8]) -> Option<Frame> {
     let (header, packet) = frame.split_at_checked(ETHERNET)?;
     match header.get(ETHER_TYPE..)? {
@@ -140,7 +145,7 @@ fn parse_v6(packet: &[u8]) -> Option<Packet> {
     None
 }
 
-/// Content of a packet, and how many bytes of its payload decide about it.
+/// Content of a packet, and the number of bytes of its payload that the decision depends on.
 fn content(protocol: u8, icmp: u8, payload: &[u8]) -> Option<(Content, usize)> {
     Some(match protocol {
         TCP => {

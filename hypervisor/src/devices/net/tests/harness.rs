@@ -1,4 +1,7 @@
 //! A network device with a mock backend, and the driver of one of its queues.
+//!
+//! The mock backend stores sent frames, and returns frames that a test has queued. Tests change its state,
+//! such as its capacity, while the device uses it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -44,9 +47,9 @@ pub(super) struct MockNetwork {
     pub(super) offloads: Vec<Offloads>,
     /// Number of frames that it still accepts, if limited.
     pub(super) capacity: Option<usize>,
-    /// Whether it is disconnected.
+    /// True if the backend is disconnected.
     pub(super) is_disconnected: bool,
-    /// Whether [`Backend::flush`] would block.
+    /// True if [`Backend::flush`] would block.
     pub(super) is_congested: bool,
 }
 

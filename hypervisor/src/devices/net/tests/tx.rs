@@ -63,7 +63,8 @@ fn blocked_backend_is_retried_without_loss() {
     assert_eq!(sent, [0, 1, 2, 3]);
 }
 
-/// The receiver of a byte stream waits for the rest of a frame: the limit is for the frames behind it.
+/// The receiver of a byte stream waits for the rest of a frame, so the rest is not limited. Only the frames
+/// after it are.
 #[test]
 fn rest_of_a_frame_does_not_wait_for_the_limit() {
     let mut harness = Harness::new(TRANSMITQ, ALL);

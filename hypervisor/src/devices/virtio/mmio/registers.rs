@@ -1,6 +1,12 @@
 //! The registers of the MMIO transport (virtio 1.2 §4.2.2, version 2) as a state machine without side effects
 //! on the host.
 //!
+//! The driver initialises a device by setting bits of `Status` in a fixed order (virtio 1.2 §3.1.1). Each
+//! state permits writes to other registers: features after `DRIVER`, virtqueues after `FEATURES_OK`. All
+//! other writes are ignored. After `DRIVER_OK` the queues are processed ([`MmioRegisters::serve`]). If the
+//! driver violates the specification, or the host fails, the device sets `DEVICE_NEEDS_RESET`, and stops
+//! until the driver resets it.
+//!
 //! `QueueNotify`, `InterruptStatus` and `InterruptACK` are in [`super::MmioTransport`]: an access to them
 //! must not wait for the device.
 
@@ -47,12 +53,12 @@ const VENDOR: u32 = u32::from_le_bytes(*b"uhyv");
 pub struct ServeOutcome {
     /// State of the queue.
     pub progress: QueueProgress,
-    /// Whether the caller must raise an interrupt.
+    /// True if the caller must raise an interrupt.
     pub needs_interrupt: bool,
 }
 
 impl ServeOutcome {
-    /// The queue is not ready, or the device is not running.
+    /// Outcome if the queue is not ready, or the device is not running.
     const IDLE: Self = Self { progress: QueueProgress::Done, needs_interrupt: false };
 }
 
@@ -115,7 +121,7 @@ impl MmioRegisters {
         self.queues.get(index).map_or(0, |queue| queue.queue().max_size())
     }
 
-    /// Whether the device is live: `DRIVER_OK` is set, neither `FAILED` nor `DEVICE_NEEDS_RESET` is.
+    /// Returns true if the device is live: `DRIVER_OK` is set, and neither `FAILED` nor `DEVICE_NEEDS_RESET`.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let relevant = VIRTIO_CONFIG_S_DRIVER_OK | VIRTIO_CONFIG_S_FAILED | VIRTIO_CONFIG_S_NEEDS_RESET;
@@ -184,6 +190,8 @@ impl MmioRegisters {
                     self.interrupts.set_used_buffer();
                 }
                 if self.device.take_config_change() {
+                    // The driver reads the generation before and after the configuration space, to see that
+                    // it has not changed.
                     self.generation = self.generation.wrapping_add(1);
                     self.interrupts.set_config_change();
                     outcome.needs_interrupt = true;
@@ -225,6 +233,7 @@ impl MmioRegisters {
             VIRTIO_MMIO_DRIVER_FEATURES_SEL => self.features.select_accepted(value),
             VIRTIO_MMIO_DRIVER_FEATURES if self.is_negotiating() => self.features.accept_page(value),
             VIRTIO_MMIO_QUEUE_SEL => self.queue_select = value,
+            // A queue may be stopped while the device runs, unlike all other changes of a queue.
             VIRTIO_MMIO_QUEUE_READY if value == 0 => self.stop_queue(),
             _ if self.is_setting_up() => self.write_queue(register, value),
             _ => {}
@@ -268,12 +277,12 @@ impl MmioRegisters {
         self.queues.get(self.queue_index())
     }
 
-    /// Whether the driver may accept features (virtio 1.2 §3.1.1, step 4).
+    /// Returns true if the driver may accept features (virtio 1.2 §3.1.1, step 4).
     fn is_negotiating(&self) -> bool {
         self.status & !VIRTIO_CONFIG_S_ACKNOWLEDGE == VIRTIO_CONFIG_S_DRIVER
     }
 
-    /// Whether the driver may set up virtqueues (virtio 1.2 §3.1.1, step 7).
+    /// Returns true if the driver may set up virtqueues (virtio 1.2 §3.1.1, step 7).
     fn is_setting_up(&self) -> bool {
         let rest = VIRTIO_CONFIG_S_ACKNOWLEDGE | VIRTIO_CONFIG_S_DRIVER;
         self.status & !rest == VIRTIO_CONFIG_S_FEATURES_OK
@@ -332,13 +341,15 @@ impl MmioRegisters {
         let device = self.device.device_type();
         self.failure.warn(format_args!("virtio device of type {device} needs a reset: {error}"));
         self.status |= VIRTIO_CONFIG_S_NEEDS_RESET;
+        // The driver is notified only after `DRIVER_OK` (virtio 1.2 §2.1.2).
         if self.status & VIRTIO_CONFIG_S_DRIVER_OK != 0 {
             self.interrupts.set_config_change();
         }
     }
 }
 
-/// Processes a queue with the driver's notifications disabled.
+/// Processes a queue. Meanwhile the driver's notifications are disabled, because the device examines the ring
+/// anyway.
 fn serve(
     device: &mut dyn VirtioDevice,
     index: usize,
@@ -349,8 +360,8 @@ fn serve(
     let before = queue.next_used();
     let progress = device.process(index, queue, memory)?;
     let needs_interrupt = needs_interrupt(queue, memory, before)?;
-    // The driver may have added chains after the last check, before it could see that notifications are
-    // enabled.
+    // After the device's last check, the driver may have added chains without a notification: notifications
+    // were still disabled.
     let has_more = progress == QueueProgress::Done && queue.enable_notification(memory)?;
     Ok(ServeOutcome { progress: if has_more { QueueProgress::Yielded } else { progress }, needs_interrupt })
 }

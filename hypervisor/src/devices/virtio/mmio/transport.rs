@@ -1,4 +1,10 @@
-//! A device on the bus: registers, lock, notifications and interrupt.
+//! MMIO transport: a device on the bus, with the registers' lock, notifications and the interrupt.
+//!
+//! Several threads use a device at once. vCPU threads access its registers. A worker thread processes its
+//! queues. A notification of the driver only signals an eventfd, the queue's kick, and the worker sleeps
+//! until a kick is signalled. It clears the kick, processes the available chains, and raises the interrupt if
+//! the driver wants to be notified. Output may block for as long as its reader does: so it is written after
+//! the lock is released.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,7 +76,7 @@ impl MmioTransport {
         &self.kicks
     }
 
-    /// Signals the kick of a queue, upon which the worker processes it.
+    /// Signals the kick of a queue. The worker processes the queue then.
     pub fn kick(&self, index: usize) {
         if let Some(kick) = self.kicks.get(index) {
             // Fails only if the counter is at its maximum: then the kick is pending anyway.
@@ -78,7 +84,7 @@ impl MmioTransport {
         }
     }
 
-    /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker calls [`Self::take_kick`]
+    /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker must call [`Self::take_kick`]
     /// before.
     #[must_use]
     pub fn handle_queue(&self, index: usize) -> QueueProgress {
@@ -91,8 +97,8 @@ impl MmioTransport {
         QueueProgress::Yielded
     }
 
-    /// Clears the kick of a queue. Must precede the processing, which then sees every chain announced by the
-    /// kick.
+    /// Clears the kick of a queue. The worker must call it before it processes the queue: then it finds every
+    /// chain that the kick announces, and a later chain signals a new kick.
     pub fn take_kick(&self, index: usize) {
         if let Some(kick) = self.kicks.get(index) {
             // Fails if the kick was not signalled.
@@ -122,8 +128,8 @@ impl MmioTransport {
         if !self.lock().is_output(index) {
             return;
         }
-        // Each round completes at least one chain: this many rounds complete all chains that were available
-        // before.
+        // The loop is bounded, although the guest may add chains meanwhile. Each round completes at least one
+        // chain, so this many rounds complete all chains that were available before.
         self.lock().lift_limits();
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {
@@ -143,7 +149,8 @@ impl MmioTransport {
         self.sinks.get(index).into_iter().flatten().for_each(|sink| sink.finish());
     }
 
-    /// Processes a queue up to the work limit, then raises an interrupt if one is due, without the lock.
+    /// Processes a queue up to the work limit. Then raises an interrupt if one is due, after the lock is
+    /// released.
     fn serve(&self, index: usize) -> QueueProgress {
         let ServeOutcome { progress, needs_interrupt } = self.serve_registers(index);
         if needs_interrupt {
@@ -152,7 +159,8 @@ impl MmioTransport {
         progress
     }
 
-    /// Processes a queue up to the work limit, and writes what the device has buffered to the queue's sink.
+    /// Processes a queue up to the work limit, and writes the output that the device has buffered to the
+    /// queue's sink.
     fn serve_registers(&self, index: usize) -> ServeOutcome {
         let mut outcome = ServeOutcome { progress: QueueProgress::Done, needs_interrupt: false };
         let mut serve = || outcome = self.lock().serve(index);
@@ -167,7 +175,7 @@ impl MmioTransport {
         self.registers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to the registers. Returns whether the device has become live by that (`DRIVER_OK`).
+    /// Writes to the registers. Returns true if this made the device live (`DRIVER_OK`).
     fn write_registers(&self, offset: u64, data: &[u8]) -> bool {
         let mut registers = self.lock();
         let was_running = registers.is_running();
@@ -192,7 +200,8 @@ impl BusDevice for MmioTransport {
             Ok(index) if offset == Self::QUEUE_NOTIFY => self.kick(hermit_interface::to_usize(index.into())),
             Ok(bits) if offset == INTERRUPT_ACK => self.interrupts.acknowledge(bits),
             _ if self.write_registers(offset, data) => {
-                // The driver may have made chains available before DRIVER_OK.
+                // The driver may have made chains available before `DRIVER_OK`, when their kicks had no
+                // effect.
                 (0..self.kicks.len()).for_each(|index| self.kick(index));
             }
             _ => {}

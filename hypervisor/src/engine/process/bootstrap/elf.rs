@@ -1,7 +1,10 @@
 //! Bootstrap ELF program: a loop that makes a list of system calls, and then jumps to the guest's kernel.
 //!
-//! The program is one read-only segment at a fixed address: ELF headers, data for system calls, code, the
-//! list. It uses neither a stack nor any other memory, so it can unmap everything else.
+//! A new process must set itself up by system calls: confine itself, map the VM's memory, start a thread for
+//! each CPU, and install a seccomp filter. The hypervisor builds the list of these calls in advance, with all
+//! arguments, and stores it in the program. So the program has no logic except the loop, and it can unmap
+//! everything else, because it uses neither a stack nor any other writable memory. It is one read-only
+//! segment at a fixed address: ELF headers, data for system calls, code, the list.
 #![expect(unsafe_code, reason = "its instructions are assembled here and read as bytes")]
 
 use std::arch::global_asm;
@@ -25,8 +28,8 @@ const ENTRY_WORDS: usize = 7;
 /// Size of a list entry in bytes.
 pub(in super::super) const ENTRY_SIZE: usize = ENTRY_WORDS * size_of::<u64>();
 
-/// End of the list, in place of a system call's number. Its arguments are the kernel's argument and entry
-/// point.
+/// End marker of the list, in place of a system call's number. Its arguments are the kernel's argument and
+/// entry point.
 const END: u64 = u64::MAX;
 
 global_asm!(
@@ -160,7 +163,7 @@ impl BootstrapElf {
         }
     }
 
-    /// Returns the file, whose code at last jumps to `entry` with `argument`.
+    /// Returns the file. After the last system call, its code jumps to `entry` with `argument`.
     pub(super) fn finish(mut self, entry: u64, argument: u64) -> Vec<u8> {
         self.entry(END, [argument, entry]);
         let start = self.data(code());

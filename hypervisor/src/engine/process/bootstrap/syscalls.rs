@@ -1,4 +1,10 @@
-//! Bootstrap system calls: they turn the process into one that has what the kernel expects, and nothing else.
+//! Bootstrap system calls: they prepare a new process for the guest's kernel.
+//!
+//! The calls confine the process first, and unmap all memory that the host has given it. Then they map the
+//! VM's memory, start a thread for each CPU, and create timers. The last step is the seccomp filter, because
+//! it denies most of the calls before it. Without a debugger, the process sends the filter's listener to the
+//! hypervisor, and waits in its first hypercall until the hypervisor is confined as well. With a debugger, it
+//! waits for its tracers before it installs the filter.
 
 use std::mem::offset_of;
 
@@ -77,7 +83,7 @@ pub(in super::super) struct BootstrapProgram {
     pub(in super::super) pid_offset: u64,
 }
 
-/// Builds the program. The descriptor of the filter's listener will be `listener`; `has_ruleset` says whether
+/// Builds the program. The descriptor of the filter's listener will be `listener`. `has_ruleset` is true if
 /// the process has a [`RULESET_FD`].
 pub(in super::super) fn build(
     config: &BootstrapConfig,
@@ -108,7 +114,7 @@ pub(in super::super) fn build(
         elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), address, 0]);
         elf.call(libc::SYS_close, [listener.into()]);
         elf.call(libc::SYS_close, [CONTROL_FD.into()]);
-        // The hypervisor completes it when all of its threads are confined.
+        // The hypervisor responds to it after all of its threads are confined.
         elf.call(CALL.cast_signed(), []);
         pid_offset
     };
@@ -123,7 +129,7 @@ fn wait_for_tracers(elf: &mut BootstrapElf) {
     elf.call(libc::SYS_recvfrom, [CONTROL_FD.into()]);
 }
 
-/// Drops what the guest does not need, in ways that all threads inherit.
+/// Drops privileges and memory that the guest does not need, in ways that all threads inherit.
 fn confine(elf: &mut BootstrapElf, config: &BootstrapConfig, has_ruleset: bool) {
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = elf.data(NAME);
@@ -133,7 +139,7 @@ fn confine(elf: &mut BootstrapElf, config: &BootstrapConfig, has_ruleset: bool) 
     let addresses = config.memory_size.saturating_mul(ADDRESS_SPACE.0).saturating_add(ADDRESS_SPACE.1);
     let maximum = getrlimit(Resource::As).maximum.unwrap_or(u64::MAX);
     limit(elf, RLIMIT_AS, addresses.min(maximum));
-    // Stack, vdso, and all else that the host has mapped.
+    // Stack, vDSO, and all other memory that the host has mapped.
     elf.call(libc::SYS_munmap, [0, BASE]);
     let above = BASE + (1 << 20);
     elf.call(libc::SYS_munmap, [above, TASK_SIZE - above]);
@@ -141,7 +147,7 @@ fn confine(elf: &mut BootstrapElf, config: &BootstrapConfig, has_ruleset: bool) 
     let signals = elf.data(&signals.to_le_bytes());
     elf.call(libc::SYS_rt_sigprocmask, [flag(libc::SIG_SETMASK), signals, 0, 8]);
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_NO_NEW_PRIVS), 1]);
-    // Since Linux 5.16 a seccomp filter does not imply it.
+    // Since Linux 5.16 a seccomp filter does not disable speculation by itself.
     for &feature in &config.disabled_speculation {
         let value = SpeculationFeatureControl::FORCE_DISABLE.bits();
         elf.call(libc::SYS_prctl, [PR_SET_SPECULATION_CTRL.into(), feature as u64, value.into()]);
@@ -163,7 +169,7 @@ fn map(elf: &mut BootstrapElf, mapping: &Mapping) {
     elf.call(libc::SYS_mmap, [address, size, flag(protection), flags, MEMORY.into(), offset]);
 }
 
-/// Starts a thread for each CPU but the boot CPU, and creates a timer for each CPU.
+/// Starts a thread for each CPU except the boot CPU, and creates a timer for each CPU.
 fn start_threads(elf: &mut BootstrapElf, config: &BootstrapConfig) {
     let cpu = |number: u32| config.cpu_array + u64::from(number) * size_of::<SharedCpu>() as u64;
     for number in 1..config.cpu_count {

@@ -43,7 +43,7 @@ pub(super) fn rip(thread: Pid) -> Result<u64> {
     Ok(ptrace::getregs(thread)?.rip)
 }
 
-/// Moves the instruction pointer from behind a breakpoint instruction back to it, and returns its address.
+/// Moves the instruction pointer back to the breakpoint instruction before it, and returns its address.
 pub(super) fn rewind_breakpoint(thread: Pid) -> Result<u64> {
     move_rip(thread, -1)
 }

@@ -23,11 +23,11 @@ const SET_SIZE: usize = size_of::<u64>();
 ///
 /// # Safety
 ///
-/// `address` and `data` must be what the request expects (ptrace(2)), and pointers among them valid for the
-/// accesses that it makes.
+/// `address` and `data` must be valid arguments of the request (ptrace(2)). Pointers among them must be valid
+/// for the accesses that it makes.
 unsafe fn request<T>(number: u32, thread: Pid, address: *const c_void, data: *mut T) -> Result<c_long> {
-    // SAFETY: the caller guarantees that the arguments are those of the request, and that the kernel may
-    // access what they point to. None of the requests here changes this process otherwise.
+    // SAFETY: the caller guarantees that the arguments are valid for the request, and that the kernel may
+    // access the memory that they point to. Apart from that, no request here changes this process.
     Errno::result(unsafe { libc::syscall(libc::SYS_ptrace, number, thread.as_raw(), address, data) })
 }
 
@@ -48,8 +48,7 @@ pub(super) fn set_mask(thread: Pid, mut signals: u64) -> Result<()> {
     unsafe { request(PTRACE_SETSIGMASK, thread, size, &raw mut signals) }.map(drop)
 }
 
-/// Returns the number of the signal at `index` of those that are pending for a stopped thread; `None` behind
-/// the last one.
+/// Returns the number of the pending signal at `index` of a stopped thread; `None` after the last one.
 pub(super) fn pending_signal(thread: Pid, index: u64) -> Result<Option<i32>> {
     let which = ptrace_peeksiginfo_args { off: index, flags: 0, nr: 1 };
     let mut found = MaybeUninit::<siginfo_t>::uninit();

@@ -1,4 +1,5 @@
-//! What code that has taken over uhyve can make of a guest as its tracer.
+//! Attacks by the tracer of a guest: code that has taken over uhyve must not make the guest execute denied
+//! system calls.
 
 use std::ptr;
 
@@ -63,7 +64,7 @@ fn enter(tracee: &mut Tracee) -> u64 {
     }
 }
 
-/// Has the tracee make a hypercall, and replaces its number when it is reported. Returns the stop after the
+/// Lets the tracee make a hypercall, and replaces its number when it is reported. Returns the stop after the
 /// call.
 fn replace(tracee: &mut Tracee, syscall: u64, number: c_long) -> TraceStop {
     let registers = ptrace::getregs(tracee.thread).unwrap();

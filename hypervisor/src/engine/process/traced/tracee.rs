@@ -1,4 +1,9 @@
-//! Traced thread.
+//! Traced thread: its stops, and how it is resumed.
+//!
+//! ptrace(2) has one event loop for each thread: the tracer resumes the tracee, and waitpid(2) reports why it
+//! has stopped next. [`Tracee`] turns these reports into a [`TraceStop`]. Two difficulties make it longer
+//! than that. SIGKILL can end any stop, at any time, so each request may fail with `ESRCH`. And a single step
+//! must not be interrupted by timer or interrupt signals of the guest, so they are blocked during the step.
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -45,7 +50,7 @@ pub(super) enum TraceStop {
     Exited(ExitStatus),
 }
 
-/// What to do if the tracee exits and this thread could not see how.
+/// Reaction if the tracee exits and its status is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnExit {
     /// Wait for the report of its end, which has the status unless another thread has reaped it.
@@ -67,7 +72,8 @@ impl Tracee {
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
         ptrace::seize(self.thread, options)?;
         ptrace::interrupt(self.thread)?;
-        // The other tracers wait for this one: its tracee may be reported as exited only after theirs.
+        // The other tracers wait for this one at a barrier. If this tracee is the process's first thread, its
+        // end is reported only after theirs, so this call must not wait for the status.
         self.next_stop(OnExit::Return)
     }
 
@@ -128,10 +134,10 @@ impl Tracee {
 
     /// Returns how a stopped tracee has exited, if it was killed.
     ///
-    /// While a process is killed, each of its threads waits for its tracer once more, and its first thread is
-    /// reported as exited only after all others are reaped. So all tracers look, also those that keep their
-    /// tracees stopped: [`Self::resume`] of the first thread may have ended that wait without a report, and
-    /// [`Self::wait`] blocks then.
+    /// While a process is killed, each of its threads stops once more for its tracer, and its first thread is
+    /// reported as exited only after all others are reaped. So all tracers must call this, even while they
+    /// keep their tracees stopped. Otherwise [`Self::resume`] of the first thread may end its last stop
+    /// without a report, and [`Self::wait`] blocks.
     pub(super) fn poll_exit(&self) -> Option<ExitStatus> {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
             Ok(status) => match self.decode(status) {

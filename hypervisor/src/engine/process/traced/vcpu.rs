@@ -1,4 +1,9 @@
 //! Traced vCPU.
+//!
+//! Each vCPU thread of the hypervisor seizes one thread of the guest's process, and is its only tracer from
+//! then on. The boot CPU also starts the process, and steps it through the rest of its bootstrap to the
+//! kernel's first instruction. After that, [`Vcpu::run`] resumes the tracee until a stop that concerns the
+//! hypervisor or the debugger. Signals of the guest itself are delivered when the tracee is resumed.
 
 use std::sync::Arc;
 
@@ -52,8 +57,8 @@ enum VcpuStop {
     Exited(ExitStatus),
 }
 
-/// Converts the result of a ptrace request for a stopped tracee: `None` if it is not stopped any more,
-/// because it was killed, which [`Tracee::wait`] reports.
+/// Converts the result of a ptrace request to a stopped tracee. Returns `None` if the tracee was killed
+/// meanwhile: [`Tracee::wait`] reports that.
 fn unless_killed<T>(result: nix::Result<T>) -> Result<Option<T>, ProcessError> {
     match result {
         Err(Errno::ESRCH) => Ok(None),
@@ -94,7 +99,7 @@ impl TracedVcpu {
         let exited = match tracee.seize() {
             Ok(TraceStop::Exited(status)) => status,
             Ok(_) => return Ok(()),
-            // Also a thread that was killed before cannot be seized.
+            // A thread that was killed before cannot be seized, either.
             Err(error) => match tracee.poll_exit() {
                 Some(status) if error == Errno::ESRCH || status != ExitStatus::Unknown => status,
                 _ => return Err(syscall_failed("ptrace")(error)),
@@ -120,8 +125,8 @@ impl TracedVcpu {
         Ok(())
     }
 
-    /// Resumes the tracee until its next stop. Returns `None` if the guest handles that by itself: a signal,
-    /// which the next call delivers, or its end, which the next call reports.
+    /// Resumes the tracee until its next stop. Returns `None` if the guest handles the stop by itself: a
+    /// signal, which the next call delivers, or its end, which the next call reports.
     fn next_stop(&mut self) -> Result<Option<VcpuStop>, ProcessError> {
         let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
         let signal = self.signal.take();

@@ -66,7 +66,7 @@ fn retired_open_file_has_no_reference_to_an_inode() {
     assert!(retire(&mut file));
     run(vfs.remove_file(b"/a")).unwrap();
     assert_eq!(inodes(), before);
-    // Nor does it drop one of what has the number now.
+    // Nor does it drop a reference to the inode that has the number now.
     let other = open(&vfs, b"/b", O_CREAT | O_WRONLY);
     run(vfs.remove_file(b"/b")).unwrap();
     drop(file);

@@ -1,4 +1,4 @@
-//! An open file as a descriptor has it, and the calls of the short path as the kernel makes them.
+//! An open file with the state of a descriptor, and the calls of the fast path as the kernel makes them.
 
 use core::mem::MaybeUninit;
 use std::boxed::Box;
@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::testing::{TestSystem, run};
 use crate::{OpenFile, OpenedPath, PAGE_SIZE, PageWindow, Vfs};
 
-/// An open file as a descriptor has it: with a window. Its calls come one at a time, as under the lock of a
-/// descriptor.
+/// An open file with the state of a descriptor: with a window. Its calls come one at a time, as under the
+/// lock of a descriptor.
 pub(super) struct File {
     handle: FileHandle<OpenFile<TestSystem>>,
     pub(super) window: &'static PageWindow<TestSystem>,
@@ -35,7 +35,7 @@ impl File {
         &self.handle
     }
 
-    /// Goes on behind a call at an offset.
+    /// Continues after a call at an offset.
     fn resume_at(&self, offset: u64) {
         let Some(position) = self.handle.position() else { return };
         if self.handle.is_repeated(offset / PAGE_SIZE as u64) {
@@ -44,12 +44,12 @@ impl File {
         self.window.resume(position);
     }
 
-    /// The open file, for what does not use the position.
+    /// The open file, for calls that do not use the position.
     pub(super) fn file(&self) -> &OpenFile<TestSystem> {
         self.handle.file()
     }
 
-    /// A reference, as calls on the long path have it.
+    /// A reference, as for calls on the slow path.
     pub(super) fn reference(&self) -> FileHandle<OpenFile<TestSystem>> {
         let handle = self.suspended();
         self.window.blind();
@@ -83,7 +83,7 @@ pub(super) fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> File {
     }
 }
 
-/// `read` on the short path, as the kernel makes it: through the window, else by the file system.
+/// `read` on the fast path, as the kernel makes it: through the window, or else by the file system.
 pub(super) fn read_now(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
     let in_window = match buffer {
         [byte] => file.window.read_byte(byte),
@@ -100,7 +100,7 @@ pub(super) fn read_now(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<us
     Some(count)
 }
 
-/// `write` on the short path, likewise.
+/// `write` on the fast path, as [`read_now`].
 pub(super) fn write_now(file: &File, bytes: &[u8]) -> Option<usize> {
     let in_window = match bytes {
         [byte] => file.window.write_byte(|| Some(*byte)),
@@ -117,7 +117,7 @@ pub(super) fn write_now(file: &File, bytes: &[u8]) -> Option<usize> {
     Some(bytes.len())
 }
 
-/// `pread` on the short path, likewise.
+/// `pread` on the fast path, as [`read_now`].
 pub(super) fn read_at_now(file: &File, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
     if file.window.read_at(offset, buffer).is_some() {
         return Some(buffer.len());
@@ -127,7 +127,7 @@ pub(super) fn read_at_now(file: &File, offset: u64, buffer: &mut [MaybeUninit<u8
     Some(count)
 }
 
-/// `pwrite` on the short path, likewise.
+/// `pwrite` on the fast path, as [`read_now`].
 pub(super) fn write_at_now(file: &File, offset: u64, bytes: &[u8]) -> Option<usize> {
     if file.window.write_at(offset, bytes).is_none() {
         file.suspended().file().write_at_now(offset, bytes)?;

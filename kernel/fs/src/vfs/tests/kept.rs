@@ -21,10 +21,10 @@ use crate::{
 };
 
 std::thread_local! {
-    /// What is done once, after a file is created.
+    /// Called once, after a file is created.
     pub(super) static AFTER_CREATE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 
-    /// What is done once, before a directory is read.
+    /// Called once, before a directory is read.
     pub(super) static BEFORE_READDIR: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Kept {
     pub(super) listed: AtomicU64,
     /// Maximum size in bytes of collected writes.
     pub(super) write_back_size: AtomicUsize,
-    /// Whether writes stay pending.
+    /// True if writes stay pending.
     pub(super) hangs: AtomicBool,
 }
 
@@ -222,8 +222,8 @@ impl FileSystem for Kept {
     }
 }
 
-/// A virtual file system with a folder of a host, and the host, which changes the folder behind the machine's
-/// back.
+/// A virtual file system with a folder of a host, and the host. The host changes the folder without notice to
+/// the machine.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) host: Vfs<TestSystem>,

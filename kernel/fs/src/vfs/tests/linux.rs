@@ -65,7 +65,7 @@ enum Step {
     },
 }
 
-/// What a call returns, in a form that both sides have.
+/// Result of a call, in a form that both sides have.
 type Outcome = Result<String, i32>;
 
 /// The side under test.
@@ -192,7 +192,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(bytes.len() as u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
 }
 
-/// Type and permissions, links of what is no directory, and size of what has contents.
+/// Type and permissions, and for anything but a directory the number of links and the size.
 fn described(mode: u32, nlink: u64, size: u64) -> String {
     let is_directory = mode & 0o17_0000 == 0o4_0000;
     let (nlink, size) = if is_directory { (0, 0) } else { (nlink, size) };
@@ -298,7 +298,8 @@ impl Linux {
 }
 
 fn truncate(path: &std::ffi::CStr, size: u64) -> std::io::Result<()> {
-    // Neither std nor rustix has `truncate`. Opening for writing first fails alike, but for a directory.
+    // Neither std nor rustix has `truncate`. Opening for writing first has the same errors, except for a
+    // directory.
     let file = rustix::fs::open(path, OFlags::WRONLY, Mode::empty())?;
     rustix::fs::ftruncate(file, size).map_err(Into::into)
 }

@@ -42,7 +42,7 @@ const fn to_abi(whence: Whence) -> i32 {
     }
 }
 
-/// Makes a call on the short path; `None` if it is none for that.
+/// Makes a call on the fast path; `None` if it is not one for the fast path.
 fn call_now(file: &File, step: &Step) -> Option<u64> {
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
@@ -213,7 +213,7 @@ fn appends_of_two_openings_never_overlap() {
     assert!(contents.chunks(SIZE).all(is_whole));
 }
 
-/// Whether the byte at the position is in an open window that the handle uses.
+/// Returns true if the byte at the position is in an open window that the handle uses.
 fn is_in_window(file: &File) -> bool {
     let mut byte = MaybeUninit::uninit();
     let is_read = file.window.read_byte(&mut byte).is_some();
@@ -360,7 +360,7 @@ fn threads_that_write_by_one_descriptor_use_each_position_once() {
         scope.spawn(|| write(1));
         scope.spawn(|| write(2));
         scope.spawn(|| write(3));
-        // What takes the page back, and what takes the position.
+        // Calls that take the page back, and calls that take the position.
         scope.spawn(|| {
             let other = open(&vfs, "/file", O_RDONLY);
             for _ in 0..COUNT / 10 {

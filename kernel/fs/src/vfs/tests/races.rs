@@ -11,7 +11,7 @@ use super::kept::Kept;
 use crate::testing::{TestSystem, run, vfs};
 use crate::{OpenFile, RenameFlags, Symlinks, Vfs};
 
-/// Rounds, after each of which the names are compared.
+/// Number of rounds. The names are compared after each.
 const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
 
 /// Calls of each thread in a round.
@@ -36,8 +36,8 @@ fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
     vfs.with_start(path, |start| start.remove_file_now(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
 }
 
-/// Exchanges, creates, moves and removes names while they are looked up. Names that are exchanged exist all
-/// the time, and what is found at the end is what the file system has.
+/// Exchanges, creates, moves and removes names while they are looked up. Exchanged names exist all the time,
+/// and names that are found at the end are those of the file system.
 fn race(guest: &Vfs<TestSystem>, host: &Vfs<TestSystem>) {
     for path in [&b"/a"[..], b"/b", b"/a/d", b"/b/d"] {
         run(guest.create_directory(path, 0o777)).unwrap();

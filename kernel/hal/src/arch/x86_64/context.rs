@@ -1,4 +1,9 @@
 //! Context switch: from the stack of one thread to that of another.
+//!
+//! A suspended thread has its registers on its own stack, and its [`Context`] has the stack pointer. The
+//! switch is a function call, so the compiler saves the registers that it still needs, and the assembly saves
+//! only the few that a compiler cannot give up. The state of a context says whether a CPU may switch to it.
+//! It is set to suspended by the last store of a switch: another CPU may run the thread from that store on.
 
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
@@ -20,9 +25,9 @@ pub(crate) struct Context {
     state: AtomicU32,
 }
 
-/// State of a context that a CPU runs, or is about to leave.
+/// State of a context that runs on a CPU, or that a CPU is about to leave.
 const RUNNING: u32 = 0;
-/// State of a context that can be switched to. One instruction clears its bit and says whether it was set.
+/// State of a context that can be switched to. One instruction clears its bit and returns the old value.
 const SUSPENDED: u32 = 1;
 /// State of a context without a thread: it has no stack.
 const EMPTY: u32 = 2;
@@ -30,12 +35,12 @@ const EMPTY: u32 = 2;
 /// MXCSR and, from bit 32 on, the x87 control word of a new thread: the defaults of the System V ABI.
 const FLOAT_CONTROL: u64 = 0x1f80 | 0x037f << 32;
 
-/// What [`switch`] leaves on the stack: floating-point control words, two registers, the return address. The
-/// stack pointer points at the second word: the first one is in the red zone, which the suspended thread
-/// keeps.
+/// Words that [`switch`] leaves on the stack: floating-point control words, two registers, the return
+/// address. The stack pointer points at the second word. The first word is in the red zone of the suspended
+/// thread, which nothing else uses.
 const FRAME: [u64; 4] = [FLOAT_CONTROL, 0, 0, 0];
 
-/// WRFSBASE is enabled: it takes no privilege, and is faster than writing the MSR.
+/// True if WRFSBASE is enabled: it needs no privilege, and is faster than writing the MSR.
 static FSGSBASE: AtomicBool = AtomicBool::new(false);
 
 /// Writes the FS base by WRFSBASE from now on.
@@ -62,13 +67,13 @@ impl Context {
         self.state.store(RUNNING, Relaxed);
     }
 
-    /// Whether a CPU runs the thread, or is about to leave it.
+    /// Returns true if a CPU runs the thread, or is about to leave it.
     #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.state.load(Acquire) == RUNNING
     }
 
-    /// Whether the context is empty: its thread has not started, or has ended and left its stack.
+    /// Returns true if the context is empty: its thread has not started, or has ended and left its stack.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Acquire) == EMPTY
     }
@@ -174,8 +179,9 @@ macro_rules! float_control {
     };
 }
 
-/// Saves the registers that no caller can give up, and changes stacks. The caller gives up all others
-/// ([`Context::switch`]): the vector registers, too, which are caller-saved in the System V ABI.
+/// Saves the registers that no caller can give up, and changes stacks. All other registers are lost, the
+/// vector registers, too: they are caller-saved in the System V ABI. The caller declares this
+/// ([`Context::switch`]).
 ///
 /// The control words are stored in the red zone: neither interrupts nor exceptions use the stack that they
 /// interrupt.
@@ -187,8 +193,8 @@ unsafe extern "C" fn switch<const ENDED: bool>(from: *const Context, to: *const 
         float_control!(save),
         "mov [rdi + {stack_pointer}], rsp",
         "mov rsp, [rsi + {stack_pointer}]",
-        // From this store on another CPU may run the thread that was left. Stores of x86 are not reordered
-        // with earlier ones.
+        // After this store, another CPU may run the suspended thread. x86 does not reorder stores with
+        // earlier ones, so that CPU finds the saved registers.
         "mov dword ptr [rdi + {state}], {left}",
         float_control!(restore),
         "pop rbx",

@@ -19,10 +19,10 @@ pub(crate) fn now() -> u64 {
 #[inline]
 pub(crate) fn coarse() -> u64 {
     let ticks: u64;
-    // In one piece, which holds no more than one register afterwards. SAFETY: RDTSC is part of every 64-bit
-    // processor; the kernel runs at privilege level 0 or under Linux, which leaves CR4.TSD clear, so the
-    // instruction does not fault. The other instructions change the two registers that are declared, and the
-    // flags.
+    // One piece of assembly, so that only one register is in use afterwards. SAFETY: RDTSC is part of every
+    // 64-bit processor; the kernel runs at privilege level 0 or under Linux, which leaves CR4.TSD clear, so
+    // the instruction does not fault. The other instructions change the two registers that are declared, and
+    // the flags.
     unsafe {
         asm!(
             "rdtsc",
@@ -37,7 +37,7 @@ pub(crate) fn coarse() -> u64 {
     ticks
 }
 
-/// Ticks per second as the processor itself states them (SDM volume 2, CPUID leaf 15h), if it does.
+/// Ticks per second as the processor states them (SDM volume 2, CPUID leaf 15h), if it does.
 pub(crate) fn frequency() -> Option<u64> {
     if __cpuid(0).eax < 0x15 {
         return None;
@@ -48,13 +48,13 @@ pub(crate) fn frequency() -> Option<u64> {
         .then(|| crystal * u64::from(leaf.ebx) / u64::from(leaf.eax))
 }
 
-/// Whether the counters of all CPUs run at one constant rate and agree (invariant TSC, CPUID leaf
+/// Returns true if the counters of all CPUs run at one constant rate and agree (invariant TSC, CPUID leaf
 /// 8000_0007h).
 pub(crate) fn is_synchronized() -> bool {
     super::cpu::has_invariant_tsc()
 }
 
-/// What the boot information says about the counter.
+/// Facts about the counter in the boot information.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BootCounter {
     /// Ticks per second, if known.

@@ -1,4 +1,8 @@
 //! Processor features: detection by CPUID, and control registers; halting and the interrupt flag.
+//!
+//! Each CPU enables the features at its start ([`init`]). As all CPUs of a machine have the same features,
+//! the first CPU stores those that the kernel uses later, and the other CPUs store the same. In a process,
+//! Linux has enabled them already, and the kernel only checks for those that it needs ([`adopt`]).
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU8;
@@ -9,7 +13,7 @@ use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
 use super::{context, preempt};
 
-/// Whether XSAVE may be used. Programs without vector registers do not need it; and KVM without VMX or SVM
+/// True if XSAVE may be used. Programs without vector registers do not need it. And KVM without VMX or SVM
 /// (software emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
@@ -20,7 +24,8 @@ const TILES: u64 = 0b11 << 17;
 /// Bytes of the legacy region and the XSAVE header (SDM volume 1, section 13.4).
 const LEGACY_AND_HEADER: u32 = 512 + 64;
 
-/// Instructions of the processors, once the first CPU is prepared: all CPUs of a machine have the same.
+/// Instructions of the processor. Valid after the first CPU was prepared; all CPUs of a machine have the
+/// same.
 static INSTRUCTIONS: AtomicU8 = AtomicU8::new(0);
 
 /// Bits of [`INSTRUCTIONS`].
@@ -32,28 +37,28 @@ const WIDE_VECTORS: u8 = 1 << 3;
 /// State components in XCR0 that are registers of AVX: SSE, and the upper halves.
 const AVX: u64 = 0b11 << 1;
 
-/// Whether `rep movsb` and `rep stosb` are fast (ERMS), once the CPU is prepared.
+/// Returns true if `rep movsb` and `rep stosb` are fast (ERMS). Valid after the CPU was prepared.
 pub(crate) fn has_fast_strings() -> bool {
     INSTRUCTIONS.load(Relaxed) & FAST_STRINGS != 0
 }
 
-/// True if the processor has AVX2 and FMA, and AVX's registers are enabled, once the CPU is prepared.
+/// Returns true if the processor has AVX2 and FMA, and AVX's registers are enabled. Valid after the CPU was
+/// prepared.
 pub(crate) fn has_wide_vectors() -> bool {
     INSTRUCTIONS.load(Relaxed) & WIDE_VECTORS != 0
 }
 
-/// Whether the processor has RDRAND, once the CPU is prepared.
+/// Returns true if the processor has RDRAND. Valid after the CPU was prepared.
 pub(super) fn has_rdrand() -> bool {
     INSTRUCTIONS.load(Relaxed) & RDRAND != 0
 }
 
-/// Whether the processor has RDSEED, once the CPU is prepared.
+/// Returns true if the processor has RDSEED. Valid after the CPU was prepared.
 pub(super) fn has_rdseed() -> bool {
     INSTRUCTIONS.load(Relaxed) & RDSEED != 0
 }
 
-/// Stores which instructions the leaves 1 and 7 report, and can be used with the state components that are
-/// enabled.
+/// Stores the instructions that leaves 1 and 7 report and that the enabled state components permit.
 fn store_instructions(basic: CpuidResult, extended: CpuidResult, components: u64) {
     let has_wide_vectors = has(extended.ebx, 5) && has(basic.ecx, 12) && components & AVX == AVX;
     let bit = |is_present, bit| if is_present { bit } else { 0 };
@@ -75,7 +80,7 @@ fn leaf(number: u32) -> CpuidResult {
     }
 }
 
-/// Whether a bit of a register is set.
+/// Returns true if a bit of a register is set.
 const fn has(register: u32, bit: u32) -> bool {
     register & 1 << bit != 0
 }
@@ -113,8 +118,8 @@ pub(super) fn init() {
     }
 }
 
-/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if they are not
-/// enough.
+/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if one is missing
+/// that it needs.
 pub(crate) fn adopt() -> bool {
     // A processor without leaf 7 lacks FSGSBASE, which Linux has enabled (`hermit_interface::process`).
     let (basic, features) = (leaf(1), __cpuid_count(7, 0));
@@ -126,8 +131,8 @@ pub(crate) fn adopt() -> bool {
     has(features.ebx, 0)
 }
 
-/// Enables the vector registers that the processor has and XSAVE can manage; AVX-512 only with all its parts.
-/// Returns the state components.
+/// Enables the vector registers that the processor has and XSAVE can manage. Enables AVX-512 only with all
+/// its parts. Returns the state components.
 fn enable_vectors() -> u64 {
     let supported = XCr0Flags::from_bits_truncate(__cpuid_count(0xd, 0).eax.into());
     let wide = XCr0Flags::OPMASK | XCr0Flags::ZMM_HI256 | XCr0Flags::HI16_ZMM;
@@ -143,10 +148,10 @@ fn enable_vectors() -> u64 {
     flags.bits()
 }
 
-/// Has preemption save these state components, all of which are enabled in XCR0.
+/// Makes preemption save these state components. All of them are enabled in XCR0.
 fn save_by_xsave(components: u64) {
-    // Size of the area for the components that are enabled in XCR0, if these are all of them: CPUID, which
-    // exits to a hypervisor, is executed once.
+    // If these are all components that are enabled in XCR0, the leaf reports the size for exactly these. So
+    // CPUID, which exits to a hypervisor, is executed once.
     let size = if components == XCr0::read_raw() { __cpuid_count(0xd, 0).ebx } else { area_size(components) };
     preempt::use_xsave(u32::try_from(components).unwrap_or(u32::MAX), size.max(LEGACY_AND_HEADER));
 }
@@ -162,22 +167,22 @@ fn area_size(components: u64) -> u32 {
     ends.max().unwrap_or_default()
 }
 
-/// Whether the processor has a local APIC.
+/// Returns true if the processor has a local APIC.
 pub(crate) fn has_apic() -> bool {
     has(leaf(1).edx, 9)
 }
 
-/// Whether the local APIC has x2APIC mode, in which its registers are MSRs.
+/// Returns true if the local APIC has x2APIC mode, in which its registers are MSRs.
 pub(crate) fn has_x2apic() -> bool {
     has(leaf(1).ecx, 21)
 }
 
-/// Whether the local APIC's timer has TSC-deadline mode.
+/// Returns true if the local APIC's timer has TSC-deadline mode.
 pub(crate) fn has_tsc_deadline() -> bool {
     has(leaf(1).ecx, 24)
 }
 
-/// Whether the time-stamp counter runs at a constant rate in all power states (invariant TSC).
+/// Returns true if the time-stamp counter runs at a constant rate in all power states (invariant TSC).
 pub(super) fn has_invariant_tsc() -> bool {
     has(leaf(0x8000_0007).edx, 8)
 }
@@ -185,7 +190,8 @@ pub(super) fn has_invariant_tsc() -> bool {
 /// First CPUID leaf of the hypervisor range.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// A leaf of the hypervisor range of CPUID by its offset, if there is a hypervisor that has the leaf.
+/// A leaf of the hypervisor range of CPUID by its offset. `None` if there is no hypervisor, or it lacks the
+/// leaf.
 pub(crate) fn hypervisor_leaf(number: u32) -> Option<CpuidResult> {
     let present = has(leaf(1).ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
     present.then(|| __cpuid(HYPERVISOR + number))

@@ -1,7 +1,9 @@
-//! The CPU-local block, found through the GS base, and the software interrupt mask that it counts.
+//! The CPU-local block, which a CPU finds through its GS base, and the software interrupt mask in it.
 //!
-//! The block's type belongs to a higher layer ([`crate::cpu_local`]); this file knows its header, which
-//! assembly reads.
+//! The block's type belongs to a higher layer ([`crate::cpu_local`]). This file has its header, which
+//! assembly reads. The mask is a counter: masking and unmasking are one instruction each. The same word also
+//! has a bit that is set while no line is pending. So when an unmask decrements the word to zero, it has
+//! found out by the same instruction that the mask is gone and that there is a line to handle.
 
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 pub(crate) mod indexed;
@@ -15,16 +17,16 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
-/// The first fields of every CPU-local block. Only the CPU itself uses them; relaxed atomics make it
-/// well-defined that an interrupt on the same CPU does so too.
+/// The first fields of every CPU-local block. Only the CPU itself uses them. They are relaxed atomics,
+/// because an interrupt on the same CPU uses them, too.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct LocalHeader {
     /// The block's own address, so that one load through the GS base finds it.
     this: AtomicPtr<()>,
-    /// How many times interrupts are masked, and [`NONE_PENDING`]: the word is zero if they are not masked
-    /// and lines are pending, so that one instruction takes a mask back and finds that there is something to
-    /// do.
+    /// Mask depth of interrupts, and [`NONE_PENDING`]. The word is zero if interrupts are not masked and
+    /// lines are pending. So one instruction decrements the depth and finds out whether there is something to
+    /// handle.
     mask: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
     pending: AtomicU32,
@@ -34,8 +36,8 @@ pub(crate) struct LocalHeader {
     pub(crate) resume: AtomicU64,
 }
 
-/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear with none pending,
-/// until [`LocalHeader::settle`], never set with one pending.
+/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear although none is
+/// pending, until [`LocalHeader::settle`]. It is never set while one is pending.
 const NONE_PENDING: u32 = 1 << 31;
 
 /// Offset of [`LocalHeader::mask`], for assembly.
@@ -45,7 +47,7 @@ const NUMBER: usize = offset_of!(LocalHeader, number);
 pub(super) const RESUME: usize = offset_of!(LocalHeader, resume);
 
 impl LocalHeader {
-    /// The header for the CPU of this number, which [`Self::init`] initialises.
+    /// Creates the header for the CPU of this number. [`Self::init`] initialises it.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             this: AtomicPtr::new(ptr::null_mut()),
@@ -63,7 +65,7 @@ impl LocalHeader {
         self.mask.store(1 | NONE_PENDING, Relaxed);
     }
 
-    /// How many times interrupts are masked.
+    /// Mask depth: number of masks that were not taken back.
     pub(crate) fn mask_depth(&self) -> u32 {
         depth(self.mask.load(Relaxed))
     }
@@ -73,7 +75,7 @@ impl LocalHeader {
         self.mask.fetch_add(1, Relaxed);
     }
 
-    /// Takes back one [`Self::mask`]. Pending lines are left to the caller.
+    /// Takes back one [`Self::mask`]. The caller handles pending lines.
     pub(crate) fn unmask(&self) {
         debug_assert!(self.mask_depth() != 0, "interrupts are not masked");
         self.mask.fetch_sub(1, Relaxed);
@@ -90,23 +92,23 @@ impl LocalHeader {
             return;
         }
         self.pending.fetch_or(lines, Relaxed);
-        // If interrupts are not masked, one that comes between the two has handled the lines already.
+        // Not masked, an interrupt between the two operations may have handled the lines already.
         self.mask.fetch_and(!NONE_PENDING, Relaxed);
     }
 
-    /// Takes the pending lines but those in `kept`.
+    /// Takes the pending lines except those in `kept`.
     pub(crate) fn take_pending(&self, kept: u32) -> u32 {
         let lines = self.pending.fetch_and(kept, Relaxed) & !kept;
         self.settle();
         lines
     }
 
-    /// Sets the bit of [`Self::mask`] that says that no line is pending if that is so. Exact while interrupts
-    /// are masked: an interrupt then adds lines, and takes none.
+    /// Sets the bit of [`Self::mask`] that says that no line is pending, if none is. The result is exact
+    /// while interrupts are masked: an interrupt then adds lines, but takes none.
     pub(crate) fn settle(&self) {
         if self.pending() == 0 {
             self.mask.fetch_or(NONE_PENDING, Relaxed);
-            // An interrupt may have raised another one before the bit was set.
+            // An interrupt may have raised another line before the bit was set.
             if self.pending() != 0 {
                 self.mask.fetch_and(!NONE_PENDING, Relaxed);
             }
@@ -162,8 +164,8 @@ impl Base {
     }
 }
 
-/// The CPU-local block of the CPU that runs this: the address that was given to [`Base::new`]. The thread
-/// must not move to another CPU while it uses the block: interrupts are masked.
+/// The CPU-local block of the calling CPU: the address that was given to [`Base::new`]. Interrupts are masked
+/// while it is used, so that the thread does not move to another CPU.
 #[inline]
 pub(crate) fn block() -> *const () {
     let this: *const ();
@@ -173,7 +175,7 @@ pub(crate) fn block() -> *const () {
     this
 }
 
-/// The word of 64 bits at an offset of the CPU-local block of the CPU that runs this.
+/// Loads the word of 64 bits at an offset of the calling CPU's block.
 ///
 /// # Safety
 ///
@@ -188,7 +190,7 @@ pub(crate) unsafe fn load<const OFFSET: usize>() -> *mut () {
     word
 }
 
-/// Whether the word of 64 bits at an offset of the CPU-local block of the CPU that runs this is a value.
+/// Returns true if the word of 64 bits at an offset of the calling CPU's block equals `value`.
 ///
 /// # Safety
 ///
@@ -209,7 +211,7 @@ pub(crate) unsafe fn is<const OFFSET: usize>(value: *mut ()) -> bool {
     true
 }
 
-/// Stores a word of 64 bits at an offset of the CPU-local block of the CPU that runs this.
+/// Stores a word of 64 bits at an offset of the calling CPU's block.
 ///
 /// # Safety
 ///
@@ -223,35 +225,35 @@ pub(crate) unsafe fn store<const OFFSET: usize>(word: *mut ()) {
     };
 }
 
-/// The number of the CPU that runs this.
+/// The number of the calling CPU.
 #[inline]
 pub(crate) fn number() -> u32 {
     let number: u32;
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
-    // reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`). This reads one
+    // field of the header.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) number, offset = const NUMBER, options(nostack, readonly, preserves_flags));
     }
     number
 }
 
-/// How many times interrupts are masked on the CPU that runs this.
+/// Mask depth of the calling CPU.
 #[inline]
 pub(crate) fn mask_depth() -> u32 {
     let mask: u32;
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
-    // reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`). This reads one
+    // field of the header.
     unsafe {
         asm!("mov {:e}, gs:[{offset}]", out(reg) mask, offset = const MASK, options(nostack, readonly, preserves_flags));
     }
     depth(mask)
 }
 
-/// Whether interrupts are masked exactly once on the CPU that runs this.
+/// Returns true if interrupts are masked exactly once on the calling CPU.
 #[inline]
 pub(crate) fn is_masked_once() -> bool {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), of which this
-    // reads a field.
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`). This reads one
+    // field of the header.
     unsafe {
         asm!(
             "cmp dword ptr gs:[{mask}], {once}",
@@ -265,7 +267,7 @@ pub(crate) fn is_masked_once() -> bool {
     true
 }
 
-/// Adds one to the mask depth of this CPU; [`unmask`](super::preempt::unmask) takes it back.
+/// Adds one to the mask depth of the calling CPU; [`unmask`](super::preempt::unmask) takes it back.
 #[inline]
 pub(crate) fn mask() {
     // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose mask is
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!((mask(&header), header.mask_depth()), (1 | NONE_PENDING, 1));
     }
 
-    /// As of a signal whose lines were taken before it arrived.
+    /// This happens if the lines of a signal were taken before the signal arrived.
     #[test]
     fn set_pending_of_no_line_leaves_the_mask() {
         let header = header();

@@ -1,21 +1,21 @@
-//! `memcpy`, `memmove` and `memset`, which the compiler calls where it does not know a size, instead of those
-//! of `compiler_builtins`.
+//! `memcpy`, `memmove` and `memset`, which the compiler calls for sizes that it does not know. They replace
+//! the functions of `compiler_builtins`.
 //!
-//! Those use three string instructions for each call, of which each takes tens of nanoseconds to start. The
-//! kernel has no vector registers: moves of words copy what is short, and one string instruction what is
-//! long. The first and the last bytes are moved as a whole, whatever they have in common, so no size needs
-//! moves of single bytes.
+//! Those use three string instructions for each call, and each of these takes tens of nanoseconds to start.
+//! The kernel has no vector registers. So short sizes are copied by moves of words, and long ones by a single
+//! string instruction. The first and the last bytes are moved as whole words, which may overlap, so that no
+//! size needs moves of single bytes.
 //!
-//! The functions are assembly since a loop in Rust may be compiled to a call of the very function. They keep
-//! the direction flag clear, as the System V ABI demands.
+//! The functions are in assembly, since the compiler may turn a loop in Rust into a call of the very
+//! function. They keep the direction flag clear, as the System V ABI demands.
 
 use core::arch::naked_asm;
 
-/// Sizes above this one are moved by a string instruction.
+/// Maximum size in bytes that is moved by words; larger ones are moved by a string instruction.
 const SHORT: usize = 256;
 
-/// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 and more, 2 for 4 and more, 9 for
-/// none; else continues.
+/// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 or more, 2 for 4 or more, 9 for
+/// none. Continues for 1 to 3 bytes.
 macro_rules! by_size {
     () => {
         "cmp rdx, 16
@@ -97,7 +97,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u
 #[unsafe(naked)]
 unsafe extern "C" fn copy_long() {
     naked_asm!(
-        // Words to aligned addresses, since others are slow to write, and then the first 8 bytes.
+        // Moves words to aligned addresses, since unaligned stores are slow. Then stores the first 8 bytes.
         "mov r11, [rsi]
         mov ecx, edi
         neg ecx
@@ -130,7 +130,8 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut 
         jae {memcpy}
         cmp rdx, 16
         jbe {memcpy}",
-        // The destination begins within the source: from the end on. The first 16 bytes are r8 and r9.
+        // The destination begins within the source, so this copies from the end on. The first 16 bytes are in
+        // r8 and r9.
         "mov rax, rdi
         mov r8, [rsi]
         mov r9, [rsi + 8]
@@ -149,7 +150,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, size: usize) -> *mut 
     )
 }
 
-/// Sets `size` bytes to the low one of `value`, and returns `to`: C's `memset`.
+/// Sets `size` bytes to the low byte of `value`, and returns `to`: C's `memset`.
 ///
 /// # Safety
 ///
@@ -191,7 +192,7 @@ unsafe extern "C" fn memset(to: *mut u8, value: i32, size: usize) -> *mut u8 {
         cmp rdi, r10
         jb 5b
         jmp 9f",
-        // The first 8 bytes, then words to aligned addresses.
+        // Stores the first 8 bytes, then words to aligned addresses.
         "6:
         mov [rdi], rax
         mov ecx, edi
@@ -214,7 +215,7 @@ mod tests {
     use super::{SHORT, memcpy, memmove, memset};
     use std::vec::Vec;
 
-    /// Bytes before and after those that are written.
+    /// Bytes to check before and after those that are written.
     const MARGIN: usize = 24;
 
     fn sizes() -> impl Iterator<Item = usize> {
@@ -259,7 +260,7 @@ mod tests {
     fn move_within(size: usize, from: usize, to: usize) {
         let mut bytes: Vec<u8> = (0..from.max(to) + size + MARGIN).map(pattern).collect();
         let start = bytes.as_mut_ptr();
-        // SAFETY: the vector has as many bytes behind both offsets.
+        // SAFETY: the vector has as many bytes after both offsets.
         unsafe { memmove(start.wrapping_add(to), start.wrapping_add(from), size) };
         let origin = |index| if index >= to && index < to + size { index - to + from } else { index };
         let wrong = (0..bytes.len()).find(|&index| bytes[index] != pattern(origin(index)));

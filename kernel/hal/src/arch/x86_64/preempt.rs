@@ -1,9 +1,13 @@
-//! The last unmask, and preemption: where an interrupt sends a thread that is to make way for another one.
+//! The last unmask, and preemption of threads by interrupts.
+//!
+//! An interrupt handler cannot switch threads itself, since it runs on an interrupt stack. Instead, it
+//! changes the address to which it returns: the preempted thread continues at [`entry`], on its own stack,
+//! and this code saves all registers and calls the scheduler like any other function.
 //!
 //! A preempted thread gets here as if it had called [`entry`] between two of its instructions, with
-//! interrupts masked. All its registers are live; what lies below its stack pointer may be too (the red zone
-//! of the System V ABI). If its stack pointer is wrong, the first push faults and is reported like any other
-//! access.
+//! interrupts masked. All its registers are live, and so may be the memory below its stack pointer (the red
+//! zone of the System V ABI). If its stack pointer is wrong, the first push faults and is reported like any
+//! other access.
 
 use core::arch::{asm, naked_asm};
 use core::sync::atomic::AtomicU32;
@@ -11,14 +15,15 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::local::{MASK, RESUME};
 
-/// What the kernel does when an interrupt or the last unmask wants more than to continue. The type is a
+/// Actions of the kernel when an interrupt or the last unmask cannot simply continue. The type is a
 /// parameter, so that the assembly below calls the functions directly.
 pub(crate) trait PreemptHooks {
-    /// Handles the pending lines and switches to another thread if one is to run. Called on the thread's own
-    /// stack with interrupts masked once, and returns so.
+    /// Handles the pending lines, and switches to another thread if one should run. Called on the thread's
+    /// own stack with interrupts masked once, and returns in the same state.
     extern "C" fn preempted();
 
-    /// Handles the pending lines after the last unmask. Called with interrupts unmasked, and returns so.
+    /// Handles the pending lines after the last unmask. Called with interrupts unmasked, and returns in the
+    /// same state.
     extern "C" fn handle_pending();
 }
 
@@ -43,8 +48,8 @@ pub(super) fn use_xsave(components: u32, size: u32) {
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address at which a preempted thread continues, after
-/// [`LocalHeader::resume`](super::local::LocalHeader::resume) of its CPU was set to where it was.
+/// The address at which a preempted thread continues. The caller has stored the thread's own address in
+/// [`LocalHeader::resume`](super::local::LocalHeader::resume) of its CPU.
 pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }
@@ -84,10 +89,10 @@ macro_rules! restore {
 }
 
 /// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the
-/// thread was.
+/// thread was interrupted.
 ///
-/// The x87 stack is emptied before the call: a thread that is switched to finds it empty, as the System V ABI
-/// demands at the return from a function, and no exception of this thread pending.
+/// The x87 stack is emptied before the call, and pending exceptions of this thread are cleared: another
+/// thread that is switched to returns from a function, where the System V ABI demands an empty x87 stack.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
@@ -117,8 +122,8 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "mov eax, [rip + {components}]",
         "xor edx, edx",
         "xsave64 [rsp]",
-        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run code
-        // for SSE without XRSTOR: each of its instructions would wait for the upper halves (Intel's
+        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run SSE
+        // code without XRSTOR. Each of its instructions would then wait for the upper halves (Intel's
         // optimization manual: mixing AVX with SSE).
         "test eax, {upper_halves}",
         "jz 6f",
@@ -154,7 +159,7 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] and keeps all registers.
+/// Calls [`PreemptHooks::handle_pending`] and preserves all registers.
 #[unsafe(naked)]
 unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     naked_asm!(
@@ -167,29 +172,29 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`] in a way that costs the code around it, which seldom gets here,
+/// Calls [`PreemptHooks::handle_pending`]. The code around the call seldom gets here, so the call costs it
 /// neither a register nor a stack frame.
 #[inline]
 fn call_handle_pending<H: PreemptHooks>() {
-    // SAFETY: `keep_registers` preserves every register but the flags, which are not declared as preserved,
-    // and aligns the stack itself. The kernel's target, the one on which this is executed, has no red zone:
-    // what is below the stack pointer is unused, so the code around this finds all memory that it uses as it
-    // left it. That is what `nostack` promises the compiler.
+    // SAFETY: `keep_registers` preserves every register except the flags, which are not declared as
+    // preserved, and aligns the stack itself. The kernel's target, on which this is executed, has no red
+    // zone: the memory below the stack pointer is unused. So the code around this finds all memory that it
+    // uses unchanged. That is the promise of `nostack` to the compiler.
     unsafe { asm!("call {handle}", handle = sym keep_registers::<H>, options(nostack)) };
 }
 
-/// Takes one from the mask depth of this CPU. If it reaches zero and a line is pending, calls
-/// [`PreemptHooks::handle_pending`], in a way that costs the code around it, which seldom gets there, neither
-/// a register nor a stack frame.
+/// Decrements the mask depth of the calling CPU. If it reaches zero and a line is pending, calls
+/// [`PreemptHooks::handle_pending`]. The code around this seldom gets there, so the call costs it neither a
+/// register nor a stack frame.
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
-    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), whose
+    // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), and its
     // mask is an atomic that only this CPU uses. If an interrupt arrives between the first two instructions,
     // it handles the lines itself, and may move the thread to another CPU: at worst the hook finds nothing to
-    // do. `keep_registers` preserves every register but the flags, which are not declared as preserved, and
-    // aligns the stack itself. The kernel's target, the one on which this is executed, has no red zone: what
-    // is below the stack pointer is unused, so the code around this finds all memory that it uses as it left
-    // it. That is what `nostack` promises the compiler.
+    // do. `keep_registers` preserves every register except the flags, which are not declared as preserved,
+    // and aligns the stack itself. The kernel's target, on which this is executed, has no red zone: the
+    // memory below the stack pointer is unused. So the code around this finds all memory that it uses
+    // unchanged. That is the promise of `nostack` to the compiler.
     unsafe {
         asm!(
             "dec dword ptr gs:[{mask}]",

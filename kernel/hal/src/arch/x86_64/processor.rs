@@ -1,4 +1,4 @@
-//! What a CPU needs before kernel code runs on it.
+//! Preparation of a CPU for kernel code.
 
 use super::local::Base;
 use super::segments::{self, Gdt};
@@ -6,7 +6,7 @@ use super::stacks::{INTERRUPT_STACKS, StackTops};
 use super::trap::TrapHandler;
 use super::{cpu, idt};
 
-/// What belongs to one CPU.
+/// Data of one CPU.
 #[derive(Debug)]
 pub(crate) struct Processor {
     /// The CPU-local block.

@@ -1,4 +1,4 @@
-//! Segment descriptors (GDT) and the task state segment (TSS), of which 64-bit mode uses little: the code
+//! Segment descriptors (GDT) and the task state segment (TSS). 64-bit mode uses little of them: the code
 //! segment, and the interrupt stack table (IST). Each CPU has its own.
 
 use x86_64::VirtAddr;
@@ -14,7 +14,7 @@ use crate::once::Once;
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
 static BOOT_TABLE: Once<Gdt> = Once::new();
 
-/// A GDT with the selectors of its code segment and its TSS.
+/// A GDT, with the selectors of its code segment and its TSS.
 #[derive(Debug)]
 pub(super) struct Gdt {
     table: GlobalDescriptorTable,

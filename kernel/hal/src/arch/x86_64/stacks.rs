@@ -1,8 +1,10 @@
-//! The kernel's own stacks: for each CPU one to start and to idle on, and its interrupt stacks (IST).
+//! The kernel's own stacks. Each CPU has one to start and to idle on, and its interrupt stacks (IST).
 //!
-//! Interrupts and exceptions never run on the interrupted stack: application code keeps live data below its
+//! Interrupts and exceptions never run on the interrupted stack. Application code keeps live data below its
 //! stack pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take an
-//! exception's frame.
+//! exception's frame. Exceptions of different severity have different stacks, so that a double fault in a
+//! fault handler, or an NMI at any time, finds an unused one. The stacks of the first CPU are static; those
+//! of the others are mapped before they start.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicU64;
@@ -18,10 +20,11 @@ const GUARD: usize = to_usize(PAGE_SIZE);
 /// Bytes of an interrupt stack: enough for the report of a fault, which formats text.
 pub(crate) const INTERRUPT_SIZE: usize = 16 << 10;
 
-/// Bytes of the boot stack: enough to set memory up, whose tables are moved by way of the stack.
+/// Bytes of the boot stack: enough to set up memory management, whose state is moved through the stack.
 const BOOT_SIZE: usize = 32 << 10;
 
-/// A stack with a guard page below it, which is unmapped once the kernel has taken over the page tables.
+/// A stack with a guard page below it. The guard page is unmapped after the kernel has taken over the page
+/// tables.
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct KernelStack<const SIZE: usize> {
@@ -30,7 +33,7 @@ pub struct KernelStack<const SIZE: usize> {
 }
 
 // SAFETY: the only safe access is to the address. The memory itself is a stack that one CPU uses through its
-// stack pointer; no Rust code forms a reference to what is in it.
+// stack pointer; no Rust code forms a reference to its contents.
 unsafe impl<const SIZE: usize> Sync for KernelStack<SIZE> {}
 
 impl<const SIZE: usize> KernelStack<SIZE> {
@@ -103,7 +106,7 @@ const STACKS_PER_CPU: u64 = InterruptStack::COUNT as u64 + 1;
 /// Largest number of secondary CPUs.
 const MAX_SECONDARY: u64 = MAX_CPUS as u64 - 1;
 
-/// Address of the first stack of secondary CPUs; 0 until there are any.
+/// Address of the first stack of secondary CPUs; 0 before they are reserved.
 static START: AtomicU64 = AtomicU64::new(0);
 
 /// Number of secondary CPUs whose stacks are mapped.
@@ -111,7 +114,7 @@ static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Memory for the stacks of secondary CPUs, from the layers above.
 pub(crate) trait StackMemory {
-    /// Reserves addresses, with no memory behind them, that are never given back.
+    /// Reserves addresses without memory. They are never given back.
     fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory>;
 
     /// Maps memory at reserved addresses for a kernel stack.
@@ -128,7 +131,8 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other, from number 1 on.
+    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other, in the order of
+    /// numbers.
     pub(super) fn new<M: StackMemory>(number: u32) -> Result<Self, OutOfMemory> {
         if START.load(Relaxed) == 0 {
             START.store(M::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
@@ -146,7 +150,7 @@ impl Stacks {
     }
 }
 
-/// The kernel stack to which an address belongs, its guard page included.
+/// The kernel stack of an address. The guard page belongs to the stack.
 fn find(address: u64) -> Option<Extent> {
     let of_secondary = || {
         let start = START.load(Relaxed);
@@ -158,12 +162,12 @@ fn find(address: u64) -> Option<Extent> {
     of_first().find(|stack| (stack.guard..stack.top).contains(&address)).or_else(of_secondary)
 }
 
-/// Whether an address is in a kernel stack, above its guard page.
+/// Returns true if an address is in a kernel stack, above its guard page.
 pub(crate) fn contains(address: u64) -> bool {
     find(address).is_some_and(|stack| address >= stack.guard + PAGE_SIZE)
 }
 
-/// Whether an address is in the guard page of a kernel stack.
+/// Returns true if an address is in the guard page of a kernel stack.
 pub(crate) fn is_guard(address: u64) -> bool {
     find(address).is_some_and(|stack| address < stack.guard + PAGE_SIZE)
 }

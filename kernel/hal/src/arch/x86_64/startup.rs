@@ -1,4 +1,10 @@
-//! Secondary CPUs: what they need, and their way from real mode to the kernel.
+//! Start of secondary CPUs, from real mode to the kernel.
+//!
+//! The first CPU prepares a [`StartBlock`] for each of the others, and copies the trampoline, a piece of
+//! assembly, to a page below 1 MiB. A secondary CPU starts there in real mode, since a STARTUP IPI can only
+//! name such a page. The trampoline switches it to 64-bit mode with the kernel's page tables. Then the CPU
+//! takes the next number, finds its block by the number, and calls the kernel on its own stack. In a process
+//! of Linux, CPUs are threads that start in 64-bit mode, so there is no trampoline ([`entry_states`]).
 
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
@@ -23,7 +29,7 @@ pub(crate) trait CpuResources: StackMemory {
 /// The function that each secondary CPU calls on its own stack.
 pub(crate) type CpuEntry = fn(&'static Processor) -> !;
 
-/// What a secondary CPU finds when it starts.
+/// Data that a secondary CPU finds when it starts.
 #[repr(C)]
 #[derive(Debug)]
 struct StartBlock {
@@ -33,10 +39,10 @@ struct StartBlock {
     entry: CpuEntry,
 }
 
-/// What has been prepared, by CPU number; null where there is nothing.
+/// The prepared blocks by CPU number; null where there is none.
 static STARTS: [AtomicPtr<StartBlock>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
 
-/// The next CPU's number: CPUs take their numbers in the order in which they get here.
+/// The number of the next CPU that arrives: CPUs take numbers in the order in which they arrive.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 // The trampoline: a page that is copied to below 1 MiB and entered at its start, in real mode, with the code
@@ -51,8 +57,8 @@ global_asm!(
     "movw %cs, %ax",
     "movw %ax, %ds",
     "lgdtl hermit_start_table - hermit_start",
-    // 64-bit paging: PAE, the page tables, long mode with no-execute pages, then paging and protection at
-    // once.
+    // 64-bit paging: PAE, the page tables, long mode with no-execute pages. Then paging and protection at the
+    // same time.
     "movl %cr4, %eax",
     "orl ${pae}, %eax",
     "movl %eax, %cr4",
@@ -70,8 +76,8 @@ global_asm!(
     "movq hermit_start_entry(%rip), %rax",
     "jmpq *%rax",
     ".balign 8",
-    // A 64-bit code segment for the far jump. Its accessed bit is set already, since the page is read-only
-    // and the processor would set the bit.
+    // A 64-bit code segment for the far jump. Its accessed bit is already set: the processor would set it,
+    // but the page is read-only.
     "hermit_start_segments:",
     ".quad 0",
     ".quad 0x00209b0000000000",
@@ -108,7 +114,7 @@ unsafe extern "C" {
     static hermit_start_end: u8;
 }
 
-/// Physical addresses of trampolines lie below this: real mode reaches no more.
+/// Physical addresses of trampolines are below this, since real mode cannot reach more.
 pub(crate) const TRAMPOLINE_LIMIT: u64 = 1 << 20;
 
 /// Offset of a label in the trampoline.
@@ -116,8 +122,8 @@ fn offset(label: *const u8) -> usize {
     label.addr() - (&raw const hermit_start).addr()
 }
 
-/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables whose root
-/// is at another. `None` if real mode cannot load that root, which has more than 32 bits.
+/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables at `root`.
+/// `None` if `root` has more than 32 bits, which real mode cannot load.
 pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     let root = u32::try_from(root).ok()?;
     let mut page = [0; 4096];
@@ -127,7 +133,7 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     let code = unsafe { core::slice::from_raw_parts(&raw const hermit_start, size) };
     page[..size].copy_from_slice(code);
     let mut put = |at: usize, value: &[u8]| page[at..at + value.len()].copy_from_slice(value);
-    // The page lies below 1 MiB, so its addresses have 32 bits.
+    // The page is below 1 MiB, so its addresses have 32 bits.
     let address = |label: *const u8| (physical + offset(label) as u64).to_le_bytes();
     put(offset(&raw const hermit_start_table) + 2, &address(&raw const hermit_start_segments)[..4]);
     put(offset(&raw const hermit_start_root), &root.to_le_bytes());
@@ -137,8 +143,8 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     Some(page)
 }
 
-/// Allocates what CPUs 1 to `count - 1` need; each will call `entry`. Returns for how many CPUs there was
-/// memory, the first one included.
+/// Allocates the data of CPUs 1 to `count - 1`. Each of them will call `entry`. Returns the number of CPUs
+/// for which there was memory, the first one included.
 pub(crate) fn prepare<R: CpuResources>(count: u32, entry: CpuEntry) -> u32 {
     let numbers = (1..count).zip(STARTS.iter().skip(1));
     let prepared = numbers.map_while(|(number, slot)| {
@@ -156,7 +162,7 @@ fn prepare_one<R: CpuResources>(number: u32, entry: CpuEntry) -> Result<&'static
     leak(StartBlock { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
 }
 
-/// Registers with which a CPU that is in 64-bit mode already enters the kernel.
+/// Registers with which a CPU that is already in 64-bit mode enters the kernel.
 #[derive(Debug)]
 pub(crate) struct EntryState {
     /// The instruction pointer.
@@ -182,8 +188,8 @@ pub(crate) fn entry_states() -> impl Iterator<Item = EntryState> {
     })
 }
 
-/// Where the trampoline ends, in 64-bit mode and without a stack: takes a number and what has been prepared
-/// for it.
+/// The end of the trampoline, in 64-bit mode and without a stack: takes a number and the block that was
+/// prepared for it.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(
@@ -198,7 +204,7 @@ unsafe extern "C" fn enter() {
         "mov rsp, [rdi + {stack}]",
         "xor ebp, ebp",
         "call {started}",
-        // More CPUs have started than have been prepared for.
+        // More CPUs have started than blocks were prepared: this one stops.
         "2:",
         "hlt",
         "jmp 2b",

@@ -1,4 +1,4 @@
-//! Exceptions and interrupts: what their vectors and error codes mean.
+//! Exceptions and interrupts: the meaning of their vectors and error codes.
 
 use x86_64::registers::control::Cr2;
 
@@ -43,7 +43,7 @@ const FETCH: u64 = 1 << 4;
 /// Trap flag of RFLAGS: a debug exception after each instruction (SDM volume 3, section 2.3).
 const TRAP_FLAG: u64 = 1 << 8;
 
-/// What the kernel does about exceptions and interrupts. The type is a parameter of [`handle`], so that the
+/// The kernel's handlers of exceptions and interrupts. The type is a parameter of [`handle`], so that the
 /// entry stubs call the functions directly. All of them run on an interrupt stack with the interrupt flag
 /// clear.
 pub(crate) trait TrapHandler {
@@ -59,7 +59,7 @@ pub(crate) trait TrapHandler {
     /// Another CPU sent the TLB shootdown IPI.
     fn flush_tlb();
 
-    /// Whether another CPU sent a non-maskable interrupt to stop this one.
+    /// Returns true if another CPU sent a non-maskable interrupt to stop this one.
     fn is_stopped() -> bool;
 
     /// An exception was raised. Returns if the interrupted code can continue.
@@ -124,13 +124,13 @@ pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut TrapFrame) {
     }
 }
 
-/// What the exception in `frame` means; `address` is the one that a page fault is about (CR2).
+/// Returns the meaning of the exception in `frame`. `address` is the one that caused a page fault (CR2).
 pub(crate) fn decode(frame: &mut TrapFrame, address: u64) -> Exception {
     match frame.vector {
         DEBUG if frame.rflags & TRAP_FLAG != 0 => {
-            // A debugger outside of the machine steps by this flag, which is in the frame too if the step
-            // came to an interrupt or to a stack that grows. The debugger may be gone by the time that the
-            // frame is restored.
+            // A debugger outside of the machine steps by this flag. The flag is also in the frame if a step
+            // arrived at an interrupt, or at an access that makes a stack grow. The debugger may be gone when
+            // the frame is restored, so the flag is cleared.
             frame.rflags &= !TRAP_FLAG;
             Exception::SingleStep
         }

@@ -1,5 +1,5 @@
-//! Blocks one behind the other, in a region of each CPU ([`crate::cpu_local::heap_region`]). Only the last
-//! block of a CPU is freed and grows; the memory of all others is in use until the machine ends.
+//! Blocks one after the other, in a region of each CPU ([`crate::cpu_local::heap_region`]). Only the last
+//! block of a CPU can be freed and can grow. The memory of all others is in use until the machine ends.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -32,8 +32,8 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
     allocate_slow(size, align)
 }
 
-/// Allocates a block if the region of this CPU has no room. Its size is not zero, and less than that of large
-/// blocks.
+/// Allocates a block if the region of the calling CPU has no room. The size is not zero, and less than that
+/// of large blocks.
 pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     let masked = Masked::new();
     let mut region = local_region::get(&masked);
@@ -52,7 +52,7 @@ pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     NonNull::new(local_region::block(start))
 }
 
-/// Makes room for a block in a region: by the memory behind it if that is free, else in a new one.
+/// Makes room for a block: extends the region by the memory after it if that is free, or starts a new region.
 fn grow(region: BumpRegion, layout: Layout) -> Option<BumpRegion> {
     GROWTH_COUNT.fetch_add(1, Relaxed);
     let needed = layout.size().checked_add(layout.align())?;
@@ -64,7 +64,7 @@ fn grow(region: BumpRegion, layout: Layout) -> Option<BumpRegion> {
     Some(BumpRegion { next: start, end: start + size })
 }
 
-/// Extends a region by the memory behind it, in whole pages.
+/// Extends a region by the memory after it, in whole pages.
 fn extend(region: BumpRegion, needed: usize) -> Option<BumpRegion> {
     let size = needed.max(pages::GROWTH).checked_next_multiple_of(pages::PAGE)?;
     let is_extended =
@@ -72,7 +72,7 @@ fn extend(region: BumpRegion, needed: usize) -> Option<BumpRegion> {
     is_extended.then(|| BumpRegion { end: region.end + size, ..region })
 }
 
-/// Frees the whole pages of a region that are not used; returns the rest.
+/// Frees the unused whole pages of a region; returns the rest.
 fn give_back(region: BumpRegion) -> BumpRegion {
     let (rest, start, size) = region.take_pages();
     if size > 0 {
@@ -101,15 +101,15 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
     unsafe { deallocate_slow(pointer, size, align) };
 }
 
-/// Leaves a block that is not the last one as it is: its memory is not used again.
+/// Does nothing, since the block is not the last one: its memory is not used again.
 ///
 /// # Safety
 ///
 /// The block must not be used again.
 pub(super) unsafe fn deallocate_shared(_: *mut u8, _: Layout) {}
 
-/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with
-/// its alignment. The block stays where it is; `false` if that is impossible.
+/// Changes the size of a block in place; `false` if that is impossible. `size` is not zero, less than that of
+/// large blocks, and valid with the alignment of the block.
 ///
 /// # Safety
 ///
@@ -119,35 +119,35 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
     let region = local_region::get(&masked);
     let resized = region.resize(block.addr(), layout.size(), size);
     let rest = resized.or_else(|| {
-        // The last block grows by the memory behind the region.
+        // The last block can grow into the memory after the region.
         region.deallocate(block.addr(), layout.size())?;
         extend(region, size)?.resize(block.addr(), layout.size(), size)
     });
     rest.map(|rest| local_region::set(&masked, rest)).is_some()
 }
 
-/// Whether this CPU has room for a block of a size in bytes, aligned as for each type of an alignment of at
-/// most 16 bytes: the next allocation of that size, while interrupts are masked, cannot fail.
+/// Returns true if the calling CPU has room for a block of `size` bytes, with any alignment up to 16 bytes.
+/// Then the next allocation of this size cannot fail while interrupts are masked.
 #[inline]
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {
     size <= local_region::get(masked).free()
 }
 
-/// Frees the whole pages of this CPU's region that are not used.
+/// Frees the unused whole pages of the calling CPU's region.
 #[cold]
 pub(super) fn drain(masked: &Masked) {
     let rest = give_back(local_region::get(masked));
     local_region::set(masked, rest);
 }
 
-/// Number of times that a lock was taken which all CPUs share.
+/// Number of times that a lock was taken that all CPUs share.
 #[must_use]
 pub fn heap_lock_count() -> u64 {
     GROWTH_COUNT.load(Relaxed)
 }
 
-/// No memory that all CPUs share is free: what a CPU has is its own.
+/// Always 0: there is no shared free memory, since each CPU has its own region.
 #[must_use]
 pub fn heap_available() -> u64 {
     0

@@ -1,4 +1,4 @@
-//! Requests between CPUs for what they keep of the heap for themselves.
+//! Requests between CPUs to give up the free memory that each keeps for itself.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,10 +8,10 @@ use crate::backoff::Backoff;
 use crate::interrupts::{self, Masked};
 use crate::ops;
 
-/// CPUs that keep free memory, one bit each.
+/// CPUs that may keep free memory, one bit each.
 static KEEPING: AtomicU64 = AtomicU64::new(1);
 
-/// CPUs that are to give back their free memory, one bit each.
+/// CPUs that were requested to give back their free memory, one bit each.
 static DRAIN_REQUESTED: AtomicU64 = AtomicU64::new(0);
 
 /// Includes a secondary CPU, whose interrupts are enabled, in requests for its free memory.
@@ -19,7 +19,7 @@ pub(crate) fn join(cpu: u32) {
     KEEPING.fetch_or(1 << cpu, Relaxed);
 }
 
-/// Gives back the free memory of this CPU if another CPU has requested that: a part of the handler of the
+/// Gives back the free memory of this CPU if another CPU has requested that. Called by the handler of the
 /// reschedule IPI.
 #[inline]
 pub fn drain_if_requested(masked: &Masked) {
@@ -30,8 +30,8 @@ pub fn drain_if_requested(masked: &Masked) {
     }
 }
 
-/// Gives back the free memory that all CPUs keep. If interrupts are masked, only that of this CPU: two CPUs
-/// could wait for each other.
+/// Gives back the free memory that all CPUs keep. If interrupts are masked, only that of this CPU: otherwise
+/// two CPUs could wait for each other.
 pub(in crate::memory) fn drain_all() {
     let can_wait = interrupts::are_unmasked();
     let masked = Masked::new();
@@ -47,7 +47,8 @@ pub(in crate::memory) fn drain_all() {
     drop(masked);
     let mut waiting = others;
     let mut backoff = Backoff::default();
-    // A CPU that another one requests to drain meanwhile has done so once.
+    // A bit that was once seen clear is not waited for again: its CPU has drained, even if another CPU
+    // requests it anew.
     while waiting != 0 {
         backoff.wait();
         waiting &= DRAIN_REQUESTED.load(Acquire);

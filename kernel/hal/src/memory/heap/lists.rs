@@ -1,5 +1,5 @@
-//! Blocks by free lists of the CPUs ([`crate::cpu_local::free_blocks`]), which exchange batches with the
-//! shared heap ([`shared`]).
+//! Blocks from free lists of the CPUs ([`crate::cpu_local::free_blocks`]). The lists exchange batches with
+//! the shared heap ([`shared`]).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -16,7 +16,7 @@ use crate::memory::host_return;
 
 pub use shared::{heap_available, heap_lock_count};
 
-/// The list of free blocks of this size and alignment; `None` if CPUs keep none of it.
+/// The list of free blocks of this size and alignment; `None` if CPUs have no list for them.
 #[inline]
 fn list(size: usize, align: usize) -> Option<ListOffset> {
     if align <= size_classes::ALIGN { ListOffset::of(size) } else { None }
@@ -37,7 +37,8 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
     allocate_slow(size, align)
 }
 
-/// Allocates a block if this CPU has none. Its size is not zero, and less than that of large blocks.
+/// Allocates a block if the calling CPU has no free one. The size is not zero, and less than that of large
+/// blocks.
 pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     if let Some(list) = list(layout.size(), layout.align()) {
         return refill(list);
@@ -69,7 +70,7 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
     }
 }
 
-/// Frees a block of which CPUs keep no free ones.
+/// Frees a block for which CPUs have no list.
 ///
 /// # Safety
 ///
@@ -80,8 +81,8 @@ pub(super) unsafe fn deallocate_shared(block: *mut u8, layout: Layout) {
     shared::with(&Masked::new(), |heap| unsafe { heap.deallocate(block, layout) });
 }
 
-/// Changes the size of a block to `size`, which is not zero, less than that of large blocks and valid with
-/// its alignment. The block stays where it is; `false` if that is impossible.
+/// Changes the size of a block in place; `false` if that is impossible. `size` is not zero, less than that of
+/// large blocks, and valid with the alignment of the block.
 ///
 /// # Safety
 ///
@@ -98,8 +99,8 @@ pub(super) unsafe fn resize(block: *mut u8, layout: Layout, size: usize) -> bool
     }
 }
 
-/// Whether this CPU has a free block of a size in bytes, aligned as for each type of an alignment of at most
-/// 16 bytes: the next allocation of that size, while interrupts are masked, cannot fail.
+/// Returns true if the calling CPU has a free block for `size` bytes, with any alignment up to 16 bytes. Then
+/// the next allocation of this size cannot fail while interrupts are masked.
 #[inline]
 #[must_use]
 pub fn has_free_block(masked: &Masked, size: usize) -> bool {

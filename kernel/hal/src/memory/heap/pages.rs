@@ -1,4 +1,4 @@
-//! Pages of the frame allocator, by which the heap grows.
+//! Pages of the frame allocator that the heap claims when it grows.
 
 use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::to_usize;
@@ -11,8 +11,8 @@ pub(super) const PAGE: usize = to_usize(PAGE_SIZE);
 /// Smallest growth of the heap in bytes.
 pub(super) const GROWTH: usize = 256 << 10;
 
-/// Allocates at least `needed` bytes, and as long as memory is not short, at least [`GROWTH`]. Returns their
-/// address and number, in whole pages.
+/// Allocates at least `needed` bytes, and at least [`GROWTH`] unless memory is short. Returns their address
+/// and number, in whole pages.
 pub(super) fn claim(needed: usize) -> Option<(usize, usize)> {
     let size = needed.max(GROWTH).checked_next_multiple_of(PAGE)?;
     let claim = |size: usize| {

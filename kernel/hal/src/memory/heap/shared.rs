@@ -30,22 +30,22 @@ pub(super) unsafe trait PageHeap {
     /// A heap without memory.
     const NEW: Self;
 
-    /// Allocates a block of the memory that is there.
+    /// Allocates a block from memory that was already claimed.
     ///
     /// # Safety
     ///
     /// The size must not be zero.
     unsafe fn try_allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Allocates a block, of new memory if need be.
+    /// Allocates a block. Claims more memory if necessary.
     ///
     /// # Safety
     ///
     /// The size must not be zero.
     unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Allocates a block of a size class in a piece of memory that has only such blocks; `None` if there is
-    /// none with a free block, nor memory for one.
+    /// Allocates a block of a size class from a piece of memory with only such blocks. `None` if no piece has
+    /// a free block, and there is no memory for another one.
     fn allocate_in_span(&mut self, class: usize) -> Option<NonNull<u8>> {
         let _ = class;
         None
@@ -58,7 +58,7 @@ pub(super) unsafe trait PageHeap {
     /// The block must come from this heap with this layout, and not be used again.
     unsafe fn deallocate(&mut self, block: *mut u8, layout: Layout);
 
-    /// Changes the size of a block, which stays where it is; `false` if that is impossible.
+    /// Changes the size of a block in place; `false` if that is impossible.
     ///
     /// # Safety
     ///
@@ -78,7 +78,7 @@ static LOCK_COUNT: AtomicU64 = AtomicU64::new(0);
 /// Calls `action` with the shared heap, under its lock.
 pub(super) fn with<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
     HEAP.with(masked, |heap| {
-        // Only changed under the lock.
+        // A load and a store are enough: it only changes under the lock.
         LOCK_COUNT.store(LOCK_COUNT.load(Relaxed) + 1, Relaxed);
         action(heap)
     })
@@ -90,7 +90,7 @@ pub fn heap_lock_count() -> u64 {
     LOCK_COUNT.load(Relaxed)
 }
 
-/// Size of the free blocks of the shared heap in bytes. What CPUs keep is not among them.
+/// Size of the free blocks of the shared heap in bytes, without the blocks that CPUs keep.
 #[must_use]
 pub fn heap_available() -> u64 {
     with(&Masked::new(), |heap| heap.available()) as u64

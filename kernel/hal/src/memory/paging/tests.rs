@@ -30,7 +30,7 @@ const ROOT: u64 = 2 * PAGE_SIZE;
 /// An address at which nothing is mapped.
 const ADDRESS: u64 = 200 << 39;
 
-/// Physical memory of which all but the first pages is free, and page tables without mappings.
+/// Physical memory that is free except for the first pages, and page tables without mappings.
 fn memory() -> MemoryState {
     testing::set_platform();
     let layout = Layout::from_size_align(usize::try_from(SIZE).unwrap(), 2 << 20).unwrap();
@@ -185,7 +185,7 @@ fn memory_that_stays_free_for_a_period_is_returned_once() {
     memory.free(start, 3 << 20);
     assert_eq!(returnable(&mut memory), []);
     assert!(memory.age_freed());
-    // What is in use again, even in part, is not returned; its neighbours are.
+    // Units that are in use again, even in part, are not returned; their neighbours are.
     let used = memory.allocate(PAGE_SIZE, PAGE_SIZE).unwrap();
     let used_again = memory.allocate(1 << 20, 1 << 20).unwrap();
     let available = memory.available();
@@ -207,7 +207,7 @@ fn memory_that_stays_free_for_a_period_is_returned_once() {
     assert_eq!(returnable(&mut memory).iter().map(|range| range.size()).sum::<u64>(), 1 << 20);
 }
 
-/// What is being returned would be missed.
+/// While memory is being returned, it is missing for other uses.
 #[test]
 fn nothing_is_returned_while_little_is_free() {
     testing::set_memory_return(MemoryReturn::ByCall);
@@ -232,7 +232,7 @@ fn nothing_is_returned_unless_the_host_takes_it() {
     assert_eq!(returnable(&mut memory), []);
 }
 
-/// Memory of which 3 MiB were freed a period ago, on a platform without a call for that.
+/// Memory with 3 MiB that were freed a period ago, on a platform without a call to return it.
 fn memory_with_freed() -> MemoryState {
     testing::set_memory_return(MemoryReturn::ByDevice);
     let mut memory = memory();

@@ -1,7 +1,10 @@
 //! The local APIC of each CPU (SDM volume 3, chapter "Advanced Programmable Interrupt Controller"): its
-//! timer, inter-processor interrupts, and the 8259A's way to the first CPU.
+//! timer, inter-processor interrupts, and the connection of the 8259A to the first CPU.
 //!
-//! Its registers are MSRs where the processor has x2APIC mode, else a page of memory, the same for all CPUs.
+//! Its registers are MSRs if the processor has x2APIC mode. Otherwise they are a page of memory, at the same
+//! address on all CPUs. [`find`] decides this once; each CPU then calls [`init`]. The timer is set to an
+//! absolute value of the time-stamp counter if it has TSC-deadline mode. Otherwise its own frequency must be
+//! known or measured.
 
 use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_virtio::transport::pci::MsiMessage;
@@ -14,7 +17,7 @@ use crate::arch::x86_64::trap::{FIRST_LINE, SPURIOUS_VECTOR, TIMER_VECTOR};
 use crate::clock;
 use crate::once::Once;
 
-/// Register numbers: offsets in the page divided by 16, and offsets from [`X2APIC`].
+/// Register numbers: the offset in the page divided by 16, or the offset from [`X2APIC`].
 const ID: u32 = 0x02;
 const END_OF_INTERRUPT: u32 = 0x0b;
 const SPURIOUS: u32 = 0x0f;
@@ -41,7 +44,7 @@ const MSI_ADDRESS: u64 = 0xfee0_0000;
 /// Position of the destination in the address.
 const MSI_DESTINATION: u32 = 12;
 
-/// The destination that addresses all local APICs; identifiers below it fit into a message.
+/// The destination of all local APICs. A message can have the identifiers below it.
 const BROADCAST: u32 = 0xff;
 
 /// APIC software enable, in the spurious-interrupt vector register.
@@ -100,13 +103,13 @@ enum TimerMode {
     OneShot(TickScale),
 }
 
-/// Whether the registers are MSRs. Only called once [`find`] has found a local APIC.
+/// Returns true if the registers are MSRs. Only called after [`find`] has found a local APIC.
 fn uses_msrs() -> bool {
     !PAGE.is_mapped()
 }
 
-/// The x2APIC register of this number. Reading one, or writing one of those that are written here, does not
-/// affect memory.
+/// The x2APIC register of this number. Neither reading one, nor writing those that are written here, affects
+/// memory.
 const fn msr(register: u32) -> Msr {
     Msr::new(X2APIC + register)
 }
@@ -127,7 +130,7 @@ fn write(register: u32, value: u32) {
         return PAGE.write(register as usize * WORDS, value);
     }
     // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has
-    // enabled it on this CPU. Those that are written configure interrupts, all of whose vectors have
+    // enabled it on this CPU. The registers that are written configure interrupts. All vectors of these have
     // handlers.
     unsafe { msr(register).write(value.into()) };
 }
@@ -149,7 +152,7 @@ fn find_registers() -> bool {
     true
 }
 
-/// Enables the local APIC of this CPU; with `takes_external` it also takes the interrupts of the 8259A.
+/// Enables the local APIC of this CPU. With `takes_external`, it also takes the interrupts of the 8259A.
 pub(in crate::platform) fn init(takes_external: bool) {
     if uses_msrs() {
         let (frame, flags) = ApicBase::read();
@@ -164,12 +167,12 @@ pub(in crate::platform) fn init(takes_external: bool) {
     write(TIMER, mode | u32::from(TIMER_VECTOR));
 }
 
-/// Whether [`find`] has found a local APIC.
+/// Returns true if [`find`] has found a local APIC.
 pub(in crate::platform) fn is_present() -> bool {
     *FOUND.get().unwrap_or(&false)
 }
 
-/// Whether IPIs can be addressed to this identifier, which has 8 bits without x2APIC.
+/// Returns true if IPIs can be sent to this identifier. Without x2APIC, it must have 8 bits.
 pub(in crate::platform) fn can_reach(id: u32) -> bool {
     uses_msrs() || id < BROADCAST
 }
@@ -179,7 +182,7 @@ pub(in crate::platform) fn id() -> u32 {
     if uses_msrs() { read(ID) } else { read(ID) >> 24 }
 }
 
-/// Whether an interrupt message can address the local APIC with this identifier.
+/// Returns true if an interrupt message can have the local APIC with this identifier as destination.
 pub(in crate::platform) fn has_message_address(id: u32) -> bool {
     id < BROADCAST
 }
@@ -189,8 +192,8 @@ pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// The message by which a device raises a line on the CPU whose local APIC has the first of these identifiers
-/// that a message can address; `None` if it can address none of them.
+/// The message by which a device raises a line. It goes to the first of these local APICs that a message can
+/// address; `None` if it can address none of them.
 pub(in crate::platform) fn msi_message<const N: usize>(ids: [u32; N], line: u8) -> Option<MsiMessage> {
     let id = ids.into_iter().find(|&id| has_message_address(id))?;
     let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
@@ -228,7 +231,7 @@ pub(in crate::platform) fn send_to_others(ipi: Ipi) {
     send_raw(0, ipi.bits() | ALL_OTHERS);
 }
 
-/// Sets the timer: it expires in `timeout_ns`, or earlier if that is more than it can count.
+/// Sets the timer to expire in `timeout_ns`, or earlier if that is more than it can count.
 pub(in crate::platform) fn set_timer(timeout_ns: u64) {
     match *TIMER_MODE.call_once(timer_mode) {
         TimerMode::Deadline => {
@@ -262,7 +265,7 @@ fn hypervisor_frequency() -> Option<u64> {
 /// Duration of the measurement of the timer, in nanoseconds.
 const MEASUREMENT_NS: u64 = 1_000_000;
 
-/// Attempts for each reading, of which the fastest counts.
+/// Attempts for each reading. The fastest one is used.
 const ATTEMPTS: usize = 4;
 
 /// Measures the ticks of the timer per second against the monotonic clock.
@@ -278,12 +281,12 @@ fn measure() -> u64 {
     }
     write(TIMER_COUNT, 0);
     write(TIMER, line);
-    // A timer that does not count is as good as a slow one.
+    // A timer that does not count is handled like a slow one.
     (ticks * NANOSECONDS / passed).max(1)
 }
 
-/// Reads the timer's count and the time together: the fastest of a few attempts, since any may be
-/// interrupted.
+/// Reads the timer's count and the time together. Uses the fastest of a few attempts, since any of them may
+/// be interrupted.
 fn reading() -> (u32, u64) {
     let readings = core::array::from_fn::<_, ATTEMPTS, _>(|_| {
         let before = clock::monotonic();

@@ -1,4 +1,4 @@
-//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`): it has the frequency of the
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`). It has the frequency of the
 //! time-stamp counter and, in each reading, the host's time of day.
 
 use hermit_clock::HostTime;
@@ -27,19 +27,19 @@ const WALL_CLOCK: u32 = 0x4b56_4d00;
 /// `MSR_KVM_SYSTEM_TIME_NEW`: the host updates the time at the address from now on, if bit 0 is set.
 const SYSTEM_TIME: u32 = 0x4b56_4d01;
 
-/// Attempts of a reading during which the host does not write.
+/// Maximum number of attempts to read a value while the host does not write it.
 const MAX_ATTEMPTS: usize = 100;
 
 /// Offset of the wall clock in the page; the system time is at its start.
 const WALL_CLOCK_OFFSET: usize = 64;
 
-/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and the second MSR,
-/// which all CPUs share, to one reading.
+/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and reserves the
+/// second MSR, which all CPUs share, for one reading.
 static READING: SpinLock<()> = SpinLock::new(());
 
 static AT_START: Once<Option<HostClock>> = Once::new();
 
-/// What the clock says about the counter, if the host is KVM and has the clock.
+/// Facts about the counter in the clock, if the host is KVM and has the clock.
 pub(in crate::platform) fn host_clock() -> Option<HostClock> {
     *AT_START.call_once(|| {
         let (clock, _) = read()?;
@@ -74,7 +74,7 @@ fn read() -> Option<(PvClock, WallClock)> {
     // by this CPU, which the thread does not leave while it holds a spinlock.
     unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
     // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment,
-    // and inside of the same page.
+    // inside of the same page.
     unsafe { Msr::new(WALL_CLOCK).write(wall_clock) };
     let clock = repeat(|| PvClock::parse(&page.read(0)), |clock| clock.version);
     let start = repeat(|| WallClock::parse(&page.read(WALL_CLOCK_OFFSET)), |clock| clock.version);
@@ -83,8 +83,8 @@ fn read() -> Option<(PvClock, WallClock)> {
     Some((clock?, start?))
 }
 
-/// Reads until the host has not written meanwhile: before and after the value, and in it, the version is the
-/// same.
+/// Reads until the host has not written meanwhile: the version is the same before the value, in it, and after
+/// it.
 fn repeat<T>(read: impl Fn() -> T, version: impl Fn(&T) -> u32) -> Option<T> {
     (0..MAX_ATTEMPTS).find_map(|_| {
         let (before, value, after) = (read(), read(), read());

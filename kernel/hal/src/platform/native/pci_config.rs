@@ -13,22 +13,22 @@ const CONFIG_ADDRESS: Register<u32> = {
 
 /// `CONFIG_DATA`: the selected register.
 const CONFIG_DATA: Register<u32> = {
-    // SAFETY: what is written here are values of `PortConfig::write`, which its callers, the drivers of
-    // `hermit_virtio`, only write to functions of theirs, and with which they map no device over memory.
+    // SAFETY: only `PortConfig::write` writes to the port. Its callers, the drivers of `hermit_virtio`, write
+    // only to registers of their own functions, and map no device over memory.
     unsafe { Register::new(0xcfc) }
 };
 
 /// Enable bit of `CONFIG_ADDRESS`.
 const ENABLE: u32 = 1 << 31;
 
-/// Held from the selection of a register to its access.
+/// Held between the selection of a register and the access to it.
 static SELECTED: SpinLock<()> = SpinLock::new(());
 
-/// Configuration space behind the two ports.
+/// Configuration space that is accessed through the two ports.
 #[derive(Debug)]
 pub(super) struct PortConfig;
 
-/// Whether there is a host bridge: `CONFIG_ADDRESS` keeps what is written to it.
+/// Returns true if there is a host bridge: then `CONFIG_ADDRESS` keeps a written value.
 pub(super) fn is_present() -> bool {
     let _selected = SELECTED.lock();
     CONFIG_ADDRESS.write(ENABLE);

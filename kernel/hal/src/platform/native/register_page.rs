@@ -34,12 +34,12 @@ impl RegisterPage {
         Ok(())
     }
 
-    /// Whether the page is mapped.
+    /// Returns true if the page is mapped.
     pub(in crate::platform) fn is_mapped(&self) -> bool {
         !self.0.load(Relaxed).is_null()
     }
 
-    /// Address of a register by its number, in words of 32 bits.
+    /// Address of a register, given its number in words of 32 bits.
     ///
     /// # Panics
     ///

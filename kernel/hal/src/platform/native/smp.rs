@@ -19,10 +19,10 @@ static IDS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
 
 static COUNT: Once<u32> = Once::new();
 
-/// What the firmware's tables say about the machine.
+/// The firmware's tables about the machine.
 static FIRMWARE: Once<Option<PlatformInfo>> = Once::new();
 
-/// What the boot information says about CPUs.
+/// Facts about CPUs in the boot information.
 #[derive(Clone, Copy, Debug, Default)]
 struct Announced {
     /// Number of CPUs, whose APIC identifiers count from 0; `None` if unknown.
@@ -39,7 +39,7 @@ const INIT_DELAY_NS: u64 = 200_000;
 /// Delay after a STARTUP IPI, in nanoseconds, before it is repeated.
 const STARTUP_DELAY_NS: u64 = 200_000;
 
-/// Notes what the boot information says about CPUs.
+/// Stores the facts about CPUs in the boot information.
 pub(super) fn init(info: &BootInfo) {
     let cpus = Some(info.cpus).filter(|&count| count != 0);
     let rsdp = Some(info.rsdp).filter(|&address| address != 0);
@@ -55,7 +55,8 @@ pub(super) fn count() -> u32 {
     if let Some(count) = COUNT.get() {
         return *count;
     }
-    // A preempted thread would keep others waiting.
+    // Masked, since other CPUs spin until this call has made the value: a preempted thread would keep them
+    // waiting.
     let _masked = Masked::new();
     *COUNT.call_once(|| {
         if !apic::is_present() {
@@ -68,14 +69,15 @@ pub(super) fn count() -> u32 {
     })
 }
 
-/// What the firmware's tables say about the machine.
+/// The firmware's tables about the machine.
 pub(in crate::platform) fn firmware() -> Option<&'static PlatformInfo> {
-    // A preempted thread would keep others waiting.
+    // Masked, since other CPUs spin until this call has made the value: a preempted thread would keep them
+    // waiting.
     let _masked = Masked::new();
     FIRMWARE.call_once(|| hermit_firmware::platform_info(&PhysicalReader, announced().rsdp)).as_ref()
 }
 
-/// Numbers the CPUs with these APIC identifiers; returns how many there are.
+/// Numbers the CPUs with these APIC identifiers; returns their number.
 fn record(all: impl Iterator<Item = u32>) -> u32 {
     let first = apic::id();
     let others = all.filter(|&id| id != first && apic::can_reach(id));
@@ -100,8 +102,8 @@ pub(super) fn send(cpus: u64, ipi: Ipi) {
     }
 }
 
-/// Notes the APIC identifier of the calling CPU and has this number: CPUs take their numbers in the order in
-/// which they start.
+/// Stores the APIC identifier of the calling CPU under its number: CPUs take numbers in the order in which
+/// they start.
 pub(in crate::platform) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
         slot.store(apic::id(), Relaxed);
@@ -116,7 +118,7 @@ pub(super) fn start_secondary(prepared: u32) {
     let Some(page) = memory::trampoline_page(startup::trampoline) else { return };
     // A STARTUP IPI has the number of the page below 1 MiB.
     let Ok(page) = u8::try_from(page >> 12) else { return };
-    // CPUs change the table as they start.
+    // A copy, since CPUs change the table as they start.
     let ids: [u32; MAX_CPUS] = core::array::from_fn(|cpu| IDS[cpu].load(Relaxed));
     let send_to_each = |ipi: Ipi| {
         for &id in ids.iter().take(prepared as usize).skip(1) {
@@ -128,7 +130,7 @@ pub(super) fn start_secondary(prepared: u32) {
     delay(INIT_DELAY_NS);
     send_to_each(Ipi::Startup(page));
     delay(STARTUP_DELAY_NS);
-    // A CPU that has started ignores the second one.
+    // A CPU that has already started ignores the second one.
     send_to_each(Ipi::Startup(page));
 }
 

@@ -1,4 +1,4 @@
-//! The high-precision event timer (IA-PC HPET specification 1.0a), of which only the main counter is used.
+//! The high-precision event timer (IA-PC HPET specification 1.0a). Only its main counter is used.
 
 use hermit_interface::address::PAGE_SIZE;
 

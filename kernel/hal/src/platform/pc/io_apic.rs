@@ -25,11 +25,12 @@ const DESTINATION: u32 = 24;
 /// The registers of each I/O APIC in the order of the firmware's tables.
 static PAGES: [RegisterPage; MAX_IO_APICS] = [const { RegisterPage::new() }; MAX_IO_APICS];
 
-/// Serialises mapping of the registers, and accesses, which take two of them.
+/// Serialises mapping of the registers, and accesses to them: an access takes a write of the index and the
+/// access itself.
 static LOCK: SpinLock<()> = SpinLock::new(());
 
-/// Has the I/O APIC of a global system interrupt send it as a line to the first CPU: edge-triggered, active
-/// high, fixed delivery. `false` if there is no such I/O APIC, or it cannot address that CPU.
+/// Connects a global system interrupt to a line of the first CPU: edge-triggered, active high, fixed
+/// delivery. `false` if no I/O APIC has the interrupt, or if it cannot address that CPU.
 pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     let destination = smp::apic_id(0);
     let Some(firmware) = smp::firmware().filter(|_| apic::has_message_address(destination)) else {
@@ -41,7 +42,7 @@ pub(super) fn connect(interrupt: u32, line: u8) -> bool {
         return false;
     }
     let entry = REDIRECTION + 2 * input;
-    // The high half first: the low one, which is masked from reset, unmasks the input.
+    // The high half comes first, since writing the low half unmasks the input.
     write(page, entry + 1, destination << DESTINATION);
     write(page, entry, u32::from(FIRST_LINE + line));
     true
@@ -57,16 +58,16 @@ fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u
         if !address.is_multiple_of(PAGE_SIZE) {
             return None;
         }
-        // SAFETY: by the firmware's tables the page has the registers of an I/O APIC; `map` fails if there is
-        // memory. The device does no DMA but interrupt messages, and the only entries that this module writes
-        // send vectors that have handlers.
+        // SAFETY: by the firmware's tables, the page has the registers of an I/O APIC; `map` fails if there
+        // is memory. The device does no DMA except interrupt messages, and this module writes only entries
+        // that send vectors with handlers.
         unsafe { page.map(address) }.ok()?;
     }
     Some((page, input))
 }
 
-/// The index of the I/O APIC whose inputs are the last to start at or below an interrupt, and the input's
-/// number.
+/// The I/O APIC whose first input is the closest one at or below an interrupt, by its index, and the number
+/// of the input.
 fn input_of(io_apics: &[IoApic], interrupt: u32) -> Option<(usize, u32)> {
     let input = |(index, io_apic): (usize, &IoApic)| Some((index, interrupt.checked_sub(io_apic.gsi_base)?));
     io_apics.iter().enumerate().filter_map(input).min_by_key(|(_, input)| *input)

@@ -27,8 +27,7 @@ const SLAVE_LINE: u8 = 2;
 const READ_IN_SERVICE: u8 = 0x0b;
 /// OCW2: non-specific end of interrupt.
 const END_OF_INTERRUPT: u8 = 0x20;
-/// Line of a controller as which it reports a spurious interrupt: one that went away before it was
-/// acknowledged.
+/// The line of a controller that reports spurious interrupts, which went away before they were acknowledged.
 const SPURIOUS: u8 = 7;
 
 /// The unmasked lines, one bit each.
@@ -47,7 +46,7 @@ pub(super) fn init() {
     write_mask();
 }
 
-/// Unmasks a line. An interrupt that it was raised for meanwhile is delivered now.
+/// Unmasks a line. If it was raised meanwhile, the interrupt is delivered now.
 pub(super) fn enable(line: u8) {
     ENABLED.fetch_or(bit(line), Relaxed);
     write_mask();
@@ -59,7 +58,7 @@ pub(super) fn acknowledge(line: u8) -> bool {
     let is_slave = line >= 8;
     if line & 7 == SPURIOUS && !is_in_service(is_slave) {
         if is_slave {
-            // For the master it was a real interrupt of the slave.
+            // For the master, it was a real interrupt of the slave, which must be ended.
             MASTER_COMMAND.write(END_OF_INTERRUPT);
         }
         return false;
@@ -77,14 +76,14 @@ fn bit(line: u8) -> u16 {
     1_u16.checked_shl(line.into()).unwrap_or_default()
 }
 
-/// Whether the last line of a controller is in service.
+/// Returns true if the last line of a controller is in service.
 fn is_in_service(is_slave: bool) -> bool {
     let command = if is_slave { &SLAVE_COMMAND } else { &MASTER_COMMAND };
     command.write(READ_IN_SERVICE);
     command.read() & 1 << SPURIOUS != 0
 }
 
-/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write masks too in between, so the
+/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write the masks in between, so the
 /// value is compared afterwards.
 fn write_mask() {
     loop {

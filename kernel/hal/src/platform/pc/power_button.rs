@@ -13,7 +13,7 @@ const BUTTON: u16 = 1 << 8;
 /// `SCI_EN` in the PM1 control register: the hardware is in ACPI mode.
 const ACPI_MODE: u16 = 1 << 0;
 
-/// Readings of the control register after which a switch to ACPI mode that did not happen is given up.
+/// Number of readings of the control register after which the switch to ACPI mode is given up.
 const MAX_READINGS: u32 = 100_000;
 
 /// Event of the power button in the selector of the Generic Event Device (`ACPI_GED_PWR_DOWN_EVT` of QEMU).
@@ -45,7 +45,7 @@ pub(super) fn line() -> Option<u8> {
     })
 }
 
-/// Enables the interrupt of the button, and forgets earlier presses.
+/// Enables the interrupt of the button, and discards earlier presses.
 pub(super) fn enable() {
     match find() {
         Some(PowerButton::Fixed(button)) => enable_fixed(&button),
@@ -64,7 +64,7 @@ fn enable_fixed(button: &FixedPowerButton) {
         let control = register::<u16>(control);
         if control.read() & ACPI_MODE == 0 {
             register::<u8>(command).write(value);
-            // Firmware that does not switch leaves the button without effect.
+            // If the firmware does not switch, the button has no effect.
             let _switched = (0..MAX_READINGS).any(|_| control.read() & ACPI_MODE != 0);
         }
     }
@@ -73,7 +73,7 @@ fn enable_fixed(button: &FixedPowerButton) {
     enable.write(enable.read() | BUTTON);
 }
 
-/// Whether the button was pressed since the last call.
+/// Returns true if the button was pressed since the last call.
 pub(super) fn take_press() -> bool {
     match find() {
         Some(PowerButton::Fixed(button)) => {

@@ -37,17 +37,17 @@ fn register(index: u8) -> u8 {
 /// Time limit of an update, which takes 2.2 ms at most (MC146818A data sheet, update cycle).
 const UPDATE_TIMEOUT_NS: u64 = 10_000_000;
 
-/// What status register A reads as without a clock. With one, it would select a time base that does not
-/// exist.
+/// Value of status register A without a clock. With a clock, this value would select a time base that does
+/// not exist.
 const ABSENT: u8 = 0xff;
 
-/// Reads the clock: seconds since 1970 (UTC). `None` without a clock, or if it is always being updated.
+/// Reads the clock: seconds since 1970 (UTC). `None` without a clock, or if an update of it never ends.
 pub(super) fn read() -> Option<u64> {
     if register(STATUS_A) == ABSENT {
         return None;
     }
     let deadline = clock::monotonic() + UPDATE_TIMEOUT_NS;
-    // The registers may be updated while they are read: two equal readings in a row are consistent.
+    // The registers may be updated while they are read. Two equal readings in a row are consistent.
     let mut last = registers(deadline)?;
     loop {
         let now = registers(deadline)?;

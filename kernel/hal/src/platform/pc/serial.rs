@@ -19,7 +19,7 @@ struct SerialPort {
     line_control: Register,
     modem_control: Register,
     line_status: Register,
-    /// Number of bytes that the port takes at once when it is ready. Set before other CPUs start.
+    /// Number of bytes that a ready port accepts at once. Set before other CPUs start.
     depth: AtomicUsize,
 }
 
@@ -27,10 +27,11 @@ static CONSOLE: SerialPort = SerialPort::new(SERIAL_PORT);
 
 static ERROR: SerialPort = SerialPort::new(ERROR_SERIAL_PORT);
 
-/// Whether [`ERROR`] exists. Set before other CPUs start.
+/// True if [`ERROR`] exists. Set before other CPUs start.
 static HAS_ERROR: AtomicBool = AtomicBool::new(false);
 
-/// Byte that had arrived before the FIFO was enabled, plus [`IS_EARLY`]; 0 if there is none or it was read.
+/// Byte that had arrived before the FIFO was enabled, plus [`IS_EARLY`]. 0 if there was none, or it has been
+/// read.
 static EARLY_INPUT: AtomicU16 = AtomicU16::new(0);
 
 /// Marks a byte in [`EARLY_INPUT`].
@@ -50,7 +51,7 @@ const READY_WITH_INTERRUPTS: u8 = 0b1011;
 /// Loopback: the receiver is disconnected from the line.
 const LOOPBACK: u8 = 1 << 4;
 const DATA_READY: u8 = 1 << 0;
-/// The holding register is empty: it takes the next byte.
+/// The holding register is empty: it accepts the next byte.
 const HOLDING_REGISTER_EMPTY: u8 = 1 << 5;
 /// The shift register is empty, too: all bytes are sent.
 const TRANSMITTER_EMPTY: u8 = 1 << 6;
@@ -74,7 +75,7 @@ impl SerialPort {
     }
 
     /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that had
-    /// arrived.
+    /// arrived before.
     fn init(&self) -> Option<u8> {
         self.interrupt_enable.write(0);
         self.line_control.write(SELECT_DIVISOR | EIGHT_BITS);
@@ -84,10 +85,10 @@ impl SerialPort {
         self.enable_fifos()
     }
 
-    /// Enables the FIFOs; returns the byte that had arrived. Enabling them clears all of the port's buffers
-    /// (data sheet, section 8.4), so bytes to send are sent before, and no input arrives meanwhile: the port
-    /// has been put into loopback. (QEMU passes the next byte on when its main loop runs after the read,
-    /// which loopback does not wake.)
+    /// Enables the FIFOs; returns the byte that had arrived before. Enabling them clears all buffers of the
+    /// port (data sheet, section 8.4). So bytes in the transmitter are sent before, and no input arrives
+    /// meanwhile, since the port is in loopback. (QEMU passes on the next byte when its main loop runs after
+    /// the read; loopback does not wake the main loop.)
     fn enable_fifos(&self) -> Option<u8> {
         self.flush();
         self.modem_control.write(READY_WITH_INTERRUPTS | LOOPBACK);
@@ -126,7 +127,7 @@ pub(super) fn init() {
     }
 }
 
-/// The port of a stream: standard error is that of the console if there is no second port.
+/// The port of a stream. Without a second port, standard error is the console's port.
 fn port(stream: Stream) -> &'static SerialPort {
     match stream {
         Stream::Error if HAS_ERROR.load(Ordering::Relaxed) => &ERROR,
@@ -143,7 +144,7 @@ pub(super) fn write(stream: Stream, mut bytes: &[u8]) {
     }
 }
 
-/// Sends bytes while the port takes them at once; returns their number.
+/// Sends bytes while the port accepts them at once; returns their number.
 pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     let port = port(stream);
     // An empty FIFO takes as many bytes as it holds.
@@ -155,7 +156,7 @@ pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     sent.sum()
 }
 
-/// Waits until all bytes are sent, since those in the ports are lost when the machine ends.
+/// Waits until all bytes are sent: bytes in the ports are lost when the machine ends.
 pub(super) fn flush() {
     [&CONSOLE, port(Stream::Error)].into_iter().for_each(SerialPort::flush);
 }
@@ -173,13 +174,13 @@ fn has_early_input() -> bool {
     EARLY_INPUT.load(Ordering::Relaxed) != 0
 }
 
-/// Whether a byte has arrived.
+/// Returns true if a byte has arrived.
 pub(super) fn has_input() -> bool {
     has_early_input() || CONSOLE.line_status.read() & DATA_READY != 0
 }
 
-/// Enables or disables the interrupt on input. If bytes have arrived already, it is raised at once, or, for
-/// fewer than 14, 4 character times after the last one.
+/// Enables or disables the interrupt on input. If bytes have already arrived, it is raised at once or, for
+/// fewer than 14 bytes, 4 character times after the last one.
 pub(super) fn set_interrupt(is_enabled: bool) {
     CONSOLE.interrupt_enable.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
 }

@@ -51,8 +51,8 @@ fn cpu(number: u32) -> Option<&'static SharedCpu> {
     CPUS.get()?.get(number as usize)
 }
 
-/// Takes the lines that were raised on this CPU, one bit each, and marks the CPU as busy: it checks again
-/// before it sleeps.
+/// Takes the lines that were raised on this CPU, one bit each. Marks the CPU as busy: it checks again before
+/// it sleeps.
 pub(super) fn take_raised(number: u32) -> u32 {
     let Some(cpu) = cpu(number) else { return 0 };
     cpu.idle.store(BUSY, SeqCst);
@@ -62,7 +62,7 @@ pub(super) fn take_raised(number: u32) -> u32 {
 /// Raises a line on another CPU, and wakes or interrupts it.
 pub(super) fn raise(number: u32, line: u8) {
     let Some(cpu) = cpu(number) else { return };
-    // The CPU is notified by the first line that is raised: others become visible to it at the same time.
+    // Only the first line notifies the CPU. It takes all raised lines at the same time.
     if cpu.raised.fetch_or(1 << line, SeqCst) != 0 {
         return;
     }
@@ -74,7 +74,7 @@ pub(super) fn raise(number: u32, line: u8) {
 }
 
 fn interrupt(cpu: &SharedCpu) {
-    // The process has the identifier of its first thread.
+    // The identifier of the process is that of its first thread.
     let process = self::cpu(0).map_or(0, |first| first.thread.load(Relaxed));
     linux::interrupt(process, cpu.thread.load(Relaxed));
 }
@@ -108,8 +108,8 @@ fn poll_interval() -> &'static AtomicU64 {
     &POLL_INTERVALS[local::number() as usize % POLL_INTERVALS.len()]
 }
 
-/// Sets this CPU's timer. Linux's timer is set when a thread is about to run ([`arm_timer`]): an idle CPU
-/// waits no longer than until the deadline, and needs none.
+/// Sets this CPU's timer. Linux's timer is set only when a thread is about to run ([`arm_timer`]): an idle
+/// CPU waits no longer than until the deadline, and needs no signal.
 pub(super) fn set_timer(timeout_ns: u64) {
     deadline().store(clock::monotonic().saturating_add(timeout_ns).max(1), Relaxed);
     interrupts::set_pending(DEFERRED_BIT);

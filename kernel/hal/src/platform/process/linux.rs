@@ -1,5 +1,9 @@
-//! The system calls of Linux that the kernel makes in a process: those that `hermit_interface::process`
-//! allows, and no others.
+//! The system calls of Linux that the kernel makes in a process.
+//!
+//! The process runs under a seccomp filter that allows only the calls of `hermit_interface::process`, and
+//! this file has the functions for them. There is no C library below: the functions use the SYSCALL
+//! instruction. Calls of uhyve are system calls, too, with a number that Linux does not have
+//! ([`call_uhyve`]).
 
 use core::arch::asm;
 use core::sync::atomic::AtomicU32;
@@ -36,7 +40,7 @@ const MAP_SHARED: u64 = 0x01;
 const MAP_FIXED: u64 = 0x10;
 const MAP_POPULATE: u64 = 0x8000;
 
-/// Largest mapping in bytes whose pages are allocated at once: the pages of a larger one may never be used.
+/// Largest mapping in bytes whose pages are allocated at once. The pages of a larger one may never be used.
 const MAX_POPULATED: u64 = 64 << 10;
 
 /// `SIG_UNBLOCK` of `rt_sigprocmask`.
@@ -45,7 +49,7 @@ const SIG_UNBLOCK: u64 = 1;
 /// Size of a signal set in bytes.
 const SIGNAL_SET_SIZE: u64 = 8;
 
-/// Why a system call failed.
+/// Kind of error of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinuxError {
     /// Linux has no memory, or a limit is reached (`ENOMEM`).
@@ -115,7 +119,7 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
     }
 }
 
-/// Maps physical memory; replaces what is at the addresses already.
+/// Maps physical memory, in place of any mapping that the addresses have.
 ///
 /// # Safety
 ///
@@ -124,8 +128,8 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
 pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access) -> Result<(), LinuxError> {
     let populate = if size <= MAX_POPULATED { MAP_POPULATE } else { 0 };
     let flags = MAP_SHARED | MAP_FIXED | populate;
-    // SAFETY: what the addresses lead to afterwards is what the page tables say (contract), by which the
-    // memory code decides who uses them.
+    // SAFETY: afterwards, the addresses lead to the memory in the page tables (contract), and the memory code
+    // decides by the page tables who uses them.
     let result = unsafe {
         call(number::MMAP, [address, size, protection(access), flags, MEMORY.into(), memory_offset(physical)])
     };
@@ -158,7 +162,7 @@ const fn timespec(duration_ns: u64) -> [u64; 2] {
     [duration_ns / 1_000_000_000, duration_ns % 1_000_000_000]
 }
 
-/// Why [`wait`] returned.
+/// Reason why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The timeout has expired.
@@ -167,7 +171,7 @@ pub(super) enum Wait {
     Other,
 }
 
-/// Waits while a word has a value, until it is woken or the timeout expires (`FUTEX_WAIT`).
+/// Waits while a word has a value, until the thread is woken or the timeout expires (`FUTEX_WAIT`).
 pub(super) fn wait(word: &AtomicU32, value: u32, timeout_ns: Option<u64>) -> Wait {
     let time = timeout_ns.map(timespec);
     let time = time.as_ref().map_or(0, |time| time.as_ptr().addr() as u64);

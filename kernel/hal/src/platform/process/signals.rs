@@ -1,4 +1,4 @@
-//! Signals, which exceptions and interrupts are in a process.
+//! Signals, which have the role of exceptions and interrupts in a process.
 //!
 //! Each thread handles them on an alternate stack, which is the exception stack of its CPU. Linux saves all
 //! registers there and restores them, floating point included.
@@ -34,8 +34,8 @@ const NO_DEFER: u64 = 0x4000_0000;
 /// Largest `si_code` of a signal that a process has sent (`SI_USER`).
 const MAX_SENT_CODE: i32 = 0;
 
-/// Added to the number of a signal that another process has sent to get the vector by which it is reported:
-/// no processor has such a vector.
+/// Added to the number of a signal that another process has sent. The sum is the vector in the report: no
+/// processor has such a vector.
 const SENT_SIGNAL: u64 = 256;
 
 /// With a page fault: the host has no memory for the address.
@@ -138,14 +138,13 @@ pub(super) fn handle() -> bool {
     let actions = EXCEPTIONS.map(|signal| (signal, &exception));
     actions.into_iter().chain(INTERRUPTS.map(|signal| (signal, &interrupt))).all(|(signal, action)| {
         // SAFETY: a handler runs on the alternate stack and Linux restores the interrupted registers, so it
-        // may run between any two instructions. What it shares with the code that it interrupts are the
-        // CPU-local atomics, as with an interrupt.
+        // may run between any two instructions. It shares only the CPU-local atomics with the code that it
+        // interrupts, as an interrupt does.
         unsafe { linux::set_action(signal, action) }.is_ok()
     })
 }
 
-/// Makes the exception stack of this CPU the alternate stack of the thread that calls; `false` if Linux
-/// refuses.
+/// Makes the exception stack of this CPU the alternate stack of the calling thread; `false` if Linux refuses.
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
     let stack = SignalStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };

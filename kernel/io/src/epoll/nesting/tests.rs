@@ -36,7 +36,8 @@ fn check_visits_each_instance_once() {
     assert_eq!(layers[0][0].depth_without(&layers[2][4], 1, &mut Check::new()), Err(Errno::ELOOP));
 }
 
-/// What is below is added later than what is above, by a second way that is longer.
+/// A visited instance becomes deeper: it is reached by a second, longer way. Both limits count the longer
+/// one.
 #[test]
 fn longer_way_to_a_visited_instance_counts() {
     let [top, short, long, longer, bottom] = [0, 1, 2, 3, 4].map(|_| instance());

@@ -1,4 +1,4 @@
-//! Changes while an instance looks at its objects, and of what has been closed.
+//! Changes of objects while an instance examines them, and changes of closed ones.
 
 extern crate std;
 
@@ -12,8 +12,8 @@ use hermit_abi::{EPOLLET, EPOLLIN, EPOLLOUT};
 use std::boxed::Box;
 use std::sync::Arc;
 
-/// What makes the inner entry ready again reaches the edge-triggered outer one, also after a read that the
-/// inner instance has not seen.
+/// A change that makes the inner entry ready again reaches the edge-triggered outer entry, also after a read
+/// that the inner instance has not seen.
 #[test]
 fn edge_of_an_instance_is_seen_after_a_read_of_what_it_watches() {
     let (outer, inner) = (instance(), instance());
@@ -65,7 +65,7 @@ fn look_ends_though_the_object_changes_at_each() {
     assert_eq!(device.looks.load(Relaxed), looks + 1);
 }
 
-/// The thread that looks has seen what the object was ready for before it was modified.
+/// The examining thread has seen the readiness from before the entry was modified.
 #[test]
 fn modification_while_the_object_is_looked_at_is_reported_by_the_next_scan() {
     let (epoll, device) = (instance(), Device::new());

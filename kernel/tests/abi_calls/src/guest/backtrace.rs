@@ -14,7 +14,7 @@ use super::memory::{PAGE, map, unmap};
 /// Size of the stack in bytes.
 const STACK_SIZE: usize = 256 * 1024;
 
-/// How many frames of [`descend`] lie on it.
+/// Number of frames of [`descend`] on it.
 const DEPTH: usize = 400;
 
 /// Number of callers that are asked for.

@@ -1,4 +1,8 @@
 //! Safe wrappers of the kernel's functions, with a `Result` instead of a negative number.
+//!
+//! The kernel's functions follow the C ABI of `hermit-abi`: a negative result is a negated error number, and
+//! data goes through pointers. Tests use these wrappers, so that each `unsafe` call and its argument is
+//! written once.
 
 #![expect(unsafe_code, reason = "the kernel's functions are foreign")]
 

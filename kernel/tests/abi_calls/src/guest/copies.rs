@@ -5,7 +5,7 @@ use std::hint::black_box;
 /// Bytes before and after those that are written: more than the distance of any move.
 const MARGIN: usize = 256;
 
-/// Where the source and the destination of a copy are, from [`MARGIN`] on: apart, the same, and with all
+/// Positions of the source and the destination of a copy, from [`MARGIN`] on: apart, the same, and with all
 /// kinds of overlap.
 const MOVES: [(usize, usize); 30] = [
     (0, 1),

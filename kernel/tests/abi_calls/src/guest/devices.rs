@@ -7,7 +7,7 @@ use hermit_abi::EINVAL;
 use super::calls;
 use super::raw_thread::{self, NORMAL_PRIORITY};
 
-/// The devices, each of which must be a disk.
+/// The devices. Each of them must be a disk.
 const DISKS: [&str; 2] = ["/dev/vda", "/dev/vdb"];
 
 /// Reads two disks to their ends when all CPUs run.

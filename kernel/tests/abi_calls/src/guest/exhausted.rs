@@ -109,7 +109,7 @@ fn read_all(path: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// What is written at once.
+/// Bytes of one write.
 const PAGES: [u8; 3 * 4096 + 100] = [7; 3 * 4096 + 100];
 
 /// A path that takes no memory.

@@ -18,7 +18,7 @@ const HIGH: u8 = 20;
 /// takes.
 const INTERVAL: u64 = 10;
 
-/// Whether the thread of low priority has begun to open the device.
+/// True if the thread of low priority has begun to open the device.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// With the policy `fifo` the thread of high priority preempts the other one, most likely while that

@@ -111,7 +111,7 @@ fn large_allocations() {
 /// With the feature `bump`, the last block is allocated again when it is freed, and grows in place. No other
 /// block's memory is used again.
 pub(crate) fn last_block() {
-    // From then on there is so much memory behind the last block.
+    // From then on there is that much memory after the last block.
     drop(new(1 << 20, 16, 0));
     let first = new(100, 8, 1);
     let start = first.area.start;

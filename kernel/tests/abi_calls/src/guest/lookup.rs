@@ -12,7 +12,7 @@ const MAX_BLOCKS: usize = 100_000;
 /// Sizes of these blocks, as powers of two.
 const POWERS: std::ops::RangeInclusive<u32> = 4..=20;
 
-/// Maximum number of results that fill what is left then, such as the free blocks of another CPU.
+/// Maximum number of results that fill the remaining memory, such as the free blocks of another CPU.
 const MAX_RESULTS: usize = 100_000;
 
 pub(crate) fn lookup() {

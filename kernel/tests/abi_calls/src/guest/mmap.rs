@@ -1,4 +1,9 @@
 //! Mapping memory in pages.
+//!
+//! The tests check that mapped memory is zero, has the requested rights, and is gone after it is unmapped,
+//! also by parts and at sizes around those of pages and large pages. Areas are unmapped by one CPU while
+//! others use the same addresses: an old TLB entry shows as a changed area. Many rounds of mapping and
+//! unmapping must lose no memory.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};

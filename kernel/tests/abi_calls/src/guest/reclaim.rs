@@ -11,17 +11,17 @@ use super::support::wait_until;
 /// Size of the blocks that exhaust the memory, in bytes: CPUs keep none of this size.
 const BLOCK: usize = 64 << 10;
 
-/// Maximum number of these blocks: 256 MiB, of which the machine has less.
+/// Maximum number of these blocks: 256 MiB, more than the machine has.
 const MAX_BLOCKS: usize = 4096;
 
-/// Size of the largest block of which CPUs keep free ones, in bytes.
+/// Size in bytes of the largest blocks that CPUs cache.
 const MAX_KEPT: usize = 32 << 10;
 
-/// Number of blocks by which two fillings may differ: what the heap and the threads use meanwhile. A CPU
-/// keeps more.
+/// Number of blocks by which two fillings may differ, because the heap and the threads use memory in between.
+/// A CPU caches more blocks than that.
 const TOLERANCE: usize = 8;
 
-/// What the other thread does next.
+/// Next action of the other thread.
 const WAIT: u32 = 0;
 const FILL: u32 = 1;
 const FILLED: u32 = 2;

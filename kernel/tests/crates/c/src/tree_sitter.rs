@@ -1,4 +1,4 @@
-//! Parses JSON, also what is none, and again after a change.
+//! Parses JSON, invalid JSON, and a text again after a change.
 
 use ::tree_sitter::{InputEdit, Parser, Point};
 

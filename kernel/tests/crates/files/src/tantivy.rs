@@ -51,8 +51,8 @@ fn add(writer: &IndexWriter, fields: &Fields, range: std::ops::Range<u64>) -> ta
     Ok(())
 }
 
-/// Prints what is found, by rank: the scores are computed by logarithms, whose last bits differ between C
-/// libraries.
+/// Prints the found documents by rank: the scores are computed by logarithms, and the last bits of these
+/// differ between C libraries.
 fn search(index: &Index, reader: &IndexReader, fields: &Fields) -> tantivy::Result<()> {
     reader.reload()?;
     let searcher = reader.searcher();

@@ -1,4 +1,4 @@
-//! Encodes values compactly, and rejects what is cut off.
+//! Encodes values compactly, and rejects truncated input.
 
 use bincode::Options;
 

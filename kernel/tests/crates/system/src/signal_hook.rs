@@ -1,4 +1,4 @@
-//! Actions for signals, of which none arrives.
+//! Actions for signals. None of these signals arrives.
 
 use signal_hook::consts::{SIGTERM, SIGUSR1, TERM_SIGNALS};
 use signal_hook::iterator::Signals;

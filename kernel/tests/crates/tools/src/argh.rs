@@ -8,7 +8,7 @@ struct Arguments {
     /// number of copies
     #[argh(option, short = 'n', default = "1")]
     count: u32,
-    /// say what is done
+    /// print each action
     #[argh(switch, short = 'v')]
     verbose: bool,
     #[argh(subcommand)]

@@ -9,7 +9,7 @@ struct Arguments {
     /// Number of copies
     #[arg(short, long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=9))]
     count: u32,
-    /// Say what is done; twice for more
+    /// Print each action; twice for more
     #[arg(short, long, action = ArgAction::Count, global = true)]
     verbose: u8,
     #[arg(long, value_enum, default_value_t)]

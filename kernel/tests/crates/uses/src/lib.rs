@@ -5,7 +5,7 @@ use std::env;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// What a use of a crate returns; an error is printed and fails the program.
+/// Result of a use of a crate; an error is printed and fails the program.
 pub type Result = std::result::Result<(), Box<dyn Error + Send + Sync>>;
 
 /// A crate: its name, and the function that uses it and prints the results.

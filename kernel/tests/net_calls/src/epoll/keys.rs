@@ -1,4 +1,5 @@
-//! What is refused, and what an entry is of.
+//! Refused operations, and the key of an entry: the descriptor number together with the open file
+//! description.
 
 use std::fs::File;
 

@@ -52,7 +52,7 @@ impl Readers {
         self.tasks.iter().map(|(_, counter)| counter.0.swap(0, Relaxed)).collect()
     }
 
-    /// What a task reads, `None` if it waits.
+    /// Returns the byte that a task reads; `None` if it waits.
     fn poll(&mut self, index: usize) -> Result<Option<Result<u8, BlockRequestError>>, DeviceError> {
         let (ticket, counter) = self.tasks[index].clone();
         let served = self.block.take(ticket, &counter.into())?;
@@ -115,7 +115,7 @@ fn failed_device_wakes_all_tasks_and_fails_what_it_has_not_served() {
     assert!((1..3).all(|index| readers.poll(index) == Err(DeviceError::NeedsReset)));
     let submitted = readers.block.submit_read(0, 1, Waker::noop());
     assert_eq!(submitted, Err(BlockError::Device(DeviceError::NeedsReset)));
-    // What is in flight is not freed before the reset has completed.
+    // Buffers of requests in flight are not freed before the reset has completed.
     let memory = readers.disk.model.lock().unwrap().memory.clone();
     memory.events();
     drop(readers.block);

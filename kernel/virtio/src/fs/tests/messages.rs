@@ -60,7 +60,8 @@ fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> 
     has_interrupted
 }
 
-/// Whether the device has handled so many messages; none that the driver did not know of.
+/// Returns true if the device has handled `count` messages. The call must not find messages that the driver
+/// did not know to be handled.
 fn is_handled(fs: &mut Driver, count: u64, waker: &Waker) -> bool {
     let progress = fs.poll_handled(count, waker);
     assert!(!progress.is_wake_due);
@@ -108,7 +109,7 @@ fn handled_message_found_by_another_task_wakes_those_that_wait() {
     let found = fs.poll_handled(3, &waker);
     assert_eq!(found, Progress { is_handled: false, is_wake_due: true });
     assert!(fs.next_waker().is_some());
-    // No task is to be woken by what none waits for, and a task wakes itself only after progress.
+    // A task must not be woken by an event that no task waits for, and wakes itself only after progress.
     use_without_interrupt(&model);
     assert!(!fs.send(&[4; 48], false));
     assert!(is_handled(&mut fs, 3, &waker) && !is_handled(&mut fs, 4, &waker));

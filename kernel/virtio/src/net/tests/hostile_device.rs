@@ -162,7 +162,7 @@ fn invalid_frames_are_dropped() {
     // `num_buffers` is 0.
     answer(&nic, &header(0), 72);
     check(&mut net);
-    // Several buffers, one of which is not full: the second, the first, all.
+    // Frames of three buffers with one that is not full: the second, the first, all.
     for lengths in [[2048, 100, 2048], [100, 2048, 2048], [20, 20, 20], [2048, 2048, 0], [0, 0, 0]] {
         let before = net.rx_dropped();
         for length in lengths {
@@ -276,7 +276,7 @@ fn checksum_is_valid_only_if_offload_is_negotiated() {
         // A partial checksum is invalid unless negotiated.
         assert_eq!(received_checksum_valid(features, flags(1, 34, 16)), good.then_some(true));
         assert_eq!(received_checksum_valid(features, flags(3, 34, 16)), good.then_some(true));
-        // At the frame's end, and behind it.
+        // At the frame's end, and after it.
         assert_eq!(received_checksum_valid(features, flags(1, 90, 8)), good.then_some(true));
         assert_eq!(received_checksum_valid(features, flags(1, 90, 9)), None);
         assert_eq!(received_checksum_valid(features, flags(1, 0xffff, 0xffff)), None);

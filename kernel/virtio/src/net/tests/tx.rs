@@ -258,7 +258,7 @@ fn unsupported_or_invalid_offloads_are_refused() {
     assert_eq!(fails(ALL_FEATURES, 2000, None, v4), Some(NetError::Offload));
     assert_eq!(fails(ALL_FEATURES, 54, index, v4), Some(NetError::Offload));
     assert_eq!(fails(ALL_FEATURES, 2000, index, Some((IpVersion::V4, 54, 0))), Some(NetError::Offload));
-    // A checksum at the end of the frame, and behind it.
+    // A checksum at the end of the frame, and after it.
     assert_eq!(fails(ALL_FEATURES, 100, Some((90, 8)), None), None);
     assert_eq!(fails(ALL_FEATURES, 100, Some((90, 9)), None), Some(NetError::Offload));
     assert_eq!(fails(ALL_FEATURES, 100, Some((u16::MAX, u16::MAX)), None), Some(NetError::Offload));

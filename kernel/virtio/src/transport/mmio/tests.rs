@@ -11,7 +11,7 @@ use crate::entropy::EntropyDriver;
 use crate::testing::{DeviceModel, FakeDma, ModelRegisters, mmio_registers, random_registers};
 use crate::transport::{InterruptCause, TransportError};
 
-/// Registers of which the first three read as `first`.
+/// Registers; the first three read as `first`.
 fn window(size: usize, first: [u32; 3]) -> ModelRegisters {
     ModelRegisters::new(size, move |offset, _, _| first[offset / 4])
 }

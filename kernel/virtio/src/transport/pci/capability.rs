@@ -131,7 +131,7 @@ impl StructureLocation {
     }
 }
 
-/// Reads a 32-bit word of a capability; `None` behind the end of configuration space.
+/// Reads a 32-bit word of a capability; `None` after the end of configuration space.
 fn word<S: ConfigSpace>(function: &Function<'_, S>, capability: u8, index: u8) -> Option<u32> {
     Some(function.read(capability.checked_add(4 * index)?))
 }

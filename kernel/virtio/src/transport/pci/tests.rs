@@ -1,4 +1,7 @@
 //! Discovery, hostile capability lists, and drivers over virtio-pci.
+//!
+//! Most tests use a model of a bus with one device. The capability list comes from the device and is
+//! untrusted, so the tests give it lists with errors, which the driver must reject.
 
 use proptest::prelude::*;
 use std::vec::Vec;

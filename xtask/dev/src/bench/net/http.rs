@@ -17,7 +17,7 @@ const CONNECTIONS: u32 = 16;
 /// Time limit of wrk.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What wrk has measured.
+/// Results of wrk.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Load {
     /// Requests per second.
@@ -65,7 +65,8 @@ fn load(text: &str) -> Option<Load> {
 /// Parses a time with its unit.
 fn microseconds(text: &str) -> Option<f64> {
     let number = |unit| text.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok());
-    // "us" and "ms" end with "s", too, and their first letters make no number of what is before it.
+    // "us" and "ms" end with "s", too. For the unit "s", the rest then ends with a letter and is not a
+    // number.
     let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6)];
     units.into_iter().find_map(|(unit, factor)| Some(number(unit)? * factor))
 }

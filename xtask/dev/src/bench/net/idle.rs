@@ -32,7 +32,7 @@ const COUNT: &str = "300";
 /// Time limit of a measurement.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is taken from a result, with the ends of the rows' names.
+/// Quantiles: the key in the program's result, and the end of the row's name.
 const QUANTILES: [(&str, &str); 4] =
     [("p50_us", "p50"), ("p90_us", "p90"), ("p99_us", "p99"), ("max_us", "maximum")];
 
@@ -79,7 +79,7 @@ fn wait_for_answer(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Has the server measure as a client, and returns its answer.
+/// Requests that the server measure as a client, and returns its answer.
 fn order(server: SocketAddr, line: &str) -> Result<String> {
     let mut stream = TcpStream::connect(server).context("cannot connect to the server")?;
     stream.set_read_timeout(Some(TIMEOUT))?;

@@ -1,4 +1,9 @@
 //! The plan of the suite: the selection of measurements, and the files that they need.
+//!
+//! The suite has two steps. The first one runs as the user: it builds programs and images, downloads Linux's
+//! kernel, and leaves out systems that this host cannot run. The second step needs a network namespace of its
+//! own, so it is another process, the command `net-bench`. A [`NetBenchPlan`] is the result of the first step
+//! and the command line of the second: [`NetBenchPlan::arguments`] writes it, and clap parses it there.
 
 use std::ffi::OsString;
 use std::fs;
@@ -39,7 +44,7 @@ pub(crate) struct NetSelection {
     /// queue of as much as is sent in one: with random loss of 0.1, 1, 3 and 10 % in each direction, and with
     /// jitter and reordering. A flow of 6 MiB ends after 10 s at the latest, and its throughput is what
     /// arrived by then. A run takes about ten minutes; each one has another seed, which is the same for both
-    /// systems. What is measured, and how: docs/measurements.md
+    /// systems. Figures and methods: docs/measurements.md
     #[arg(id = "loss", long = "loss")]
     pub(super) is_lossy: bool,
     /// net: with --loss, also measure a flow of 100 MiB at a loss of 0.1 %
@@ -59,7 +64,8 @@ impl NetSelection {
         Self { topics: vec![Topic::Web], is_lossy: false, is_long: false, rows: Vec::new(), ..self.clone() }
     }
 
-    /// Whether only some systems or topics are selected, whose figures are not those of the whole suite.
+    /// Returns true if the options select only some systems or topics. The figures are then not those of the
+    /// whole suite.
     pub(crate) const fn is_part(&self) -> bool {
         !self.systems.is_empty() || !self.topics.is_empty()
     }
@@ -69,12 +75,12 @@ impl NetSelection {
         if self.is_lossy { "net, loss" } else { "net" }
     }
 
-    /// Whether a topic is selected. Those of the suite `net` are if none is named.
+    /// Returns true if a topic is selected. If the options name no topic, those of the suite `net` are.
     pub(super) fn includes(&self, topic: Topic) -> bool {
         if self.topics.is_empty() { topic != Topic::Web } else { self.topics.contains(&topic) }
     }
 
-    /// Whether a row is selected. All are if none is named.
+    /// Returns true if a row is selected. If the options name no row, all are.
     pub(super) fn includes_row(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|text| row.contains(text.as_str()))
     }

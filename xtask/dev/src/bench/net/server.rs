@@ -1,4 +1,10 @@
 //! A running server: in a guest, or as a process of the host.
+//!
+//! Each [`System`] of the suite runs the same server program in another way: in uhyve at a tap or behind
+//! forwarded ports, in QEMU, in a Linux guest, or as a process behind a veth pair or at the loopback
+//! interface. The client is always a process of the host. A [`RunningServer`] hides the difference: it has an
+//! address, an output and a [`NetLink`], and removes all of them when it is dropped. The functions below make
+//! the command line of each system. All guests have the same memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,12 +42,12 @@ const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host
                      ,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
 /// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep
-/// movsb`. TCG translates it to slow code: with the bits, Linux copies at a quarter of the speed. This
-/// kernel's images do not use them.
+/// movsb`. With these bits, Linux copies by this instruction, which TCG translates to slow code. This
+/// kernel's images do not use the bits.
 const CPU_MODEL: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
 
-/// Setting of Linux guests: what a connection learned about a path is not used for the next one, whose path
-/// may be another.
+/// Setting of Linux guests: a connection does not use the metrics of earlier ones, because the suite changes
+/// the path between connections.
 const NO_METRICS: &str = "sysctl.net.ipv4.tcp_no_metrics_save=1";
 
 /// Name of the file with a server's output.

@@ -62,7 +62,7 @@ fn wait_for_ping_reply(server: &mut RunningServer) -> Result<()> {
     Ok(())
 }
 
-/// Whether a reply was received in time. A ping socket receives only replies to its own requests.
+/// Returns true if a reply was received in time. A ping socket receives only replies to its own requests.
 fn is_reply(result: io::Result<usize>) -> Result<bool> {
     match result {
         Ok(size) => Ok(size > 0),

@@ -36,13 +36,13 @@ impl System {
         Self::Loopback,
     ];
 
-    /// Whether the system is measured on a platform.
+    /// Returns true if the system is measured on a platform.
     pub(super) fn is_on(self, platform: BenchPlatform) -> bool {
         let is_in_qemu = matches!(self, Self::Qemu | Self::Linux | Self::LinuxNoTso);
         is_in_qemu == (platform == BenchPlatform::Qemu)
     }
 
-    /// Whether the system has an address at which it answers pings when it has booted.
+    /// Returns true if the system has an address of its own, at which it answers pings after it has booted.
     pub(super) fn answers_pings(self) -> bool {
         !matches!(self, Self::UhyvePorts | Self::Veth | Self::Loopback)
     }

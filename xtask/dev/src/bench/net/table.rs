@@ -30,7 +30,7 @@ impl Ratio {
         Some(if row.table.is_larger_better() { ours / theirs } else { theirs / ours })
     }
 
-    /// Whether rows have aims for this ratio.
+    /// Returns true if rows have aims for this ratio.
     fn has_aims(self) -> bool {
         matches!(self.theirs, System::Linux | System::Veth)
     }

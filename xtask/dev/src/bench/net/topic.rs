@@ -55,12 +55,12 @@ impl Table {
         Self::Fairness,
     ];
 
-    /// Whether the figures are those of a path with impairments.
+    /// Returns true if the figures are those of a path with impairments.
     pub(super) fn is_of_lossy_path(self) -> bool {
         matches!(self, Self::LossyFromServer | Self::LossyToServer | Self::Completion | Self::Fairness)
     }
 
-    /// Whether larger figures are better.
+    /// Returns true if larger figures are better.
     pub(super) fn is_larger_better(self) -> bool {
         !matches!(self, Self::Latency | Self::Start | Self::Idle | Self::WebLatency | Self::Completion)
     }

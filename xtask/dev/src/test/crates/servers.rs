@@ -1,4 +1,9 @@
-//! Clients of servers as they are installed, on Linux and in machines: the server is on the host's loopback.
+//! Clients of real servers, on Linux and in machines: the server is on the host's loopback interface.
+//!
+//! The crates `redis` and `tokio-postgres` need a server to be tested. These tests use the servers that the
+//! host's distribution provides, and are skipped where one is not installed. Each test starts its server with
+//! an empty data directory on a free port, and runs the same client as a process and as a guest. Both must
+//! print the same.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,10 +24,10 @@ use crate::test::platform::TestPlatform;
 /// The package of the clients.
 pub(super) const PACKAGE: &str = "crates_servers";
 
-/// How long a server may take to accept connections.
+/// Maximum time until a server accepts connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// User and group of no rights: PostgreSQL refuses to run as root.
+/// User and group without privileges: PostgreSQL refuses to run as root.
 const UNPRIVILEGED: u32 = 65534;
 
 /// A server that clients use.
@@ -47,7 +52,7 @@ impl Server {
         format!("{PACKAGE}: {} with its server", self.client())
     }
 
-    /// Whether the options of the ring select the test.
+    /// Returns true if the options of the ring select the test.
     pub(super) fn is_selected(self, long: bool, only: Option<&str>) -> bool {
         only.map_or(long, |text| self.test_name().contains(text))
     }
@@ -61,7 +66,8 @@ impl Server {
         self.program().is_none().then(|| format!("the server is not installed: apt-get install {package}"))
     }
 
-    /// The server, of PostgreSQL the program that creates its data.
+    /// Returns the server's program. For PostgreSQL it is `initdb`, which creates the data; the server's
+    /// program is beside it.
     fn program(self) -> Option<PathBuf> {
         match self {
             Self::Redis => process::find("redis-server"),
@@ -131,7 +137,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether the server, which accepts connections, answers queries.
+    /// Returns true if the server answers queries. It accepts connections already.
     fn has_started(&self, server: Server) -> bool {
         server == Server::Redis || self.log().contains("ready to accept connections")
     }
@@ -144,7 +150,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // PostgreSQL ends its processes and shared memory after SIGINT, whatever clients are connected.
+        // SIGINT is PostgreSQL's fast shutdown: it disconnects clients, ends all processes of the server and
+        // removes its shared memory. After SIGKILL, both would stay.
         let pid = Pid::from_child(&self.process);
         let _ = kill_process(pid, Signal::INT);
         let _ = self.process.wait();
@@ -189,7 +196,7 @@ fn postgresql(initdb: &Path, folder: &Path, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-/// The command of a program, which has no privilege.
+/// Returns a command that runs a program without privileges.
 fn unprivileged(program: &Path) -> Command {
     if !geteuid().is_root() {
         return Command::new(program);

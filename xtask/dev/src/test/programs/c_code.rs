@@ -8,7 +8,7 @@ use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 use xtask::{process, workspace};
 
-/// What the program prints on Linux, which a test of the example checks.
+/// File with the program's output on Linux. A test of the example checks it.
 const EXPECTED: &str = "kernel/tests/c_code/expected.txt";
 
 /// Languages other than C, which the lines about them name, and their compilers.
@@ -17,7 +17,7 @@ const LANGUAGES: [(&str, &str); 2] = [("C++", "g++"), ("Fortran", "gfortran")];
 /// Exit status of the program if it ends by `_Exit`.
 const IMMEDIATE_STATUS: i32 = 3;
 
-/// What a function of `atexit` and a destructor print.
+/// Lines that a function of `atexit` and a destructor print.
 const EXIT_TEXTS: [&str; 2] = ["C: at exit", "C++: destructor"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {

@@ -27,7 +27,7 @@ const WINDOW: Duration = Duration::from_secs(2);
 /// be later, or earlier, than the one before.
 const MAX_SPREAD: f64 = 300e-6;
 
-/// Time of the host for which a guest is paused.
+/// Duration of the pause of a guest, on the host's clock.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Resolution of a real-time clock, at the start and after the pause.
@@ -107,7 +107,7 @@ fn tick(moment: Instant, line: &str) -> Option<Tick> {
 fn compare(ticks: &[Tick]) -> Result<Measured> {
     let (first, last) = (ticks.first().context("no ticks")?, ticks.last().context("no ticks")?);
     let real = |tick: &Tick| (tick.0 - first.0).as_secs_f64();
-    // How far the host is ahead of the guest.
+    // Time by which the host's clock is ahead of the guest's.
     let ahead = |tick: &Tick| real(tick) - nanoseconds(tick.1 - first.1);
     let windows = windows(ticks, first.0, last.0);
     // The minimum of a window, because lines arrive late but never early.

@@ -1,4 +1,9 @@
 //! Programs that fail, and guarantees of std: `kernel/tests/faults`.
+//!
+//! The argument of the program selects a fault, such as a null pointer, a stack overflow, a panic or an
+//! allocation that is too large. The tables list the expected exit code and texts. Exit codes are those of a
+//! Linux shell: 128 plus the number of the signal that Linux would send, for example 139 for SIGSEGV. Most of
+//! the other arguments check guarantees of std, and end with exit code 0.
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -66,7 +71,7 @@ const FAULTS: [(&str, i32, &[&str]); 28] = [
     ("exit", 2, &["usage"]),
 ];
 
-/// The same for several threads and CPUs. There is one report, however many threads fault.
+/// Faults of several threads, on several CPUs. Only one fault is reported, even if several threads fault.
 const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("thread-null-busy", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
     ("thread-recursion", 134, "thread 'worker' has overflowed its stack"),
@@ -75,14 +80,15 @@ const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
 ];
 
-/// The same for guests of 128 MiB: large blocks of the heap, with code and text.
+/// Checks of large blocks of the heap, in guests of 128 MiB, with exit code and texts.
 const LARGE_BLOCKS: [(&str, i32, &[&str]); 3] = [
     ("fragmented", 0, &["ok"]),
     ("growing", 0, &["ok"]),
     ("grow-without-end", ABORTED, &["used more memory than there is"]),
 ];
 
-/// The arguments out of these tables that are also tested on a slow host, on which `recursion` takes seconds.
+/// The arguments out of these tables that are also tested on a slow host. Others, such as `recursion`, take
+/// seconds there.
 const ON_SLOW_HOSTS: [&str; 12] = [
     "panic",
     "null",

@@ -11,8 +11,8 @@ use crate::test::platform::TestPlatform;
 use crate::test::random::Random;
 use crate::test::schedule::Tests;
 
-/// Number of starts at native speed: enough to run out of what each of them leaks, and with `--long` of rare
-/// races.
+/// Number of starts at native speed: enough to exhaust a resource that each start leaks. With `--long` there
+/// are also enough to meet rare races.
 const STARTS: u32 = 200;
 const LONG_STARTS: u32 = 10_000;
 
@@ -25,7 +25,7 @@ const MEMORY: [u64; 8] = [8, 9, 16, 24, 64, 100, 256, 512];
 /// Arguments that a shell, a command line of a kernel or a parser of options could change.
 const WORDS: [&str; 8] = ["a", "two words", "ü€", "-x=1,2", "--", "\"q\"", "\\", "$HOME"];
 
-/// One guest of so many has a network.
+/// Average number of guests for each one with a network.
 const NETWORK_INTERVAL: usize = 16;
 
 /// Maximum size of the input, which the program does not read, in bytes: more than a pipe holds.
@@ -50,7 +50,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
 }
 
-/// What guests may be given.
+/// Files that a guest may use: a disk, and a folder with the initial files.
 #[derive(Debug)]
 struct Files {
     _folder: TempDir,
@@ -104,7 +104,7 @@ impl RandomGuest {
         }
     }
 
-    /// Runs the guest, and checks its exit code and its whole output but for the times.
+    /// Runs the guest, and checks its exit code and its whole output except the times.
     fn run(&self, platform: &TestPlatform<'_>, files: &Files) -> Result<()> {
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         let guest = platform.guest("hello_world", &arguments).cpus(self.cpus).memory(self.memory);

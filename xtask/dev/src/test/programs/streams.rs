@@ -42,7 +42,7 @@ const OUTPUT_READ_LATE: &str = r#"
         { read -r line; echo "$line" >&2; echo >"$folder/go"; cat >&2; }
 "#;
 
-/// What a test expects of the streams, each of which is checked unless its text is `None`.
+/// Expected texts of standard output and standard error. A stream with `None` is not checked.
 type Expected = (Option<String>, Option<String>);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {

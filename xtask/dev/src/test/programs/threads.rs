@@ -11,7 +11,8 @@ use crate::test::schedule::Tests;
 /// Numbers of CPUs.
 const CPUS: &[u32] = &[1, 2, 4];
 
-/// Numbers of CPUs of an emulator, on which [`POLICY_CHECKS`] run on two; all with `--long`.
+/// Numbers of CPUs under an emulator, without `--long`. Two CPUs are left out, because [`POLICY_CHECKS`] use
+/// them.
 const EMULATED_CPUS: &[u32] = &[1, 4];
 
 /// Checks of `kernel/tests/threads`, by argument; `stress` comes on top.
@@ -47,26 +48,27 @@ const LARGE: [&str; 2] = ["many", "stack"];
 const ON_SLOW_HOSTS: [(u32, &[&str]); 2] =
     [(1, &["busy", "sleep"]), (2, &["busy", "mutex", "sleep-together", "spawn-join", "tls"])];
 
-/// The same with `--long`.
+/// The numbers of CPUs and checks on a slow host with `--long`.
 const LONG_ON_SLOW_HOSTS: [(u32, &[&str]); 2] = [(1, LONG_CHECKS), (2, LONG_CHECKS)];
 
 const LONG_CHECKS: &[&str] =
     &["busy", "condvar", "mpsc", "mutex", "park", "scoped", "sleep", "sleep-together", "spawn-join", "tls"];
 
-/// How long the checks of `stress` run at the same time.
+/// Duration of `stress`, which runs many checks at the same time.
 const STRESS: Duration = Duration::from_secs(2);
 
-/// The same with `--long`.
+/// Duration of `stress` with `--long`.
 const LONG_STRESS: Duration = Duration::from_secs(180);
 
-/// Memory in MiB of the check that starts threads until that fails: room for some thousands.
+/// Memory in MiB for the check that starts threads until a start fails. It has room for some thousand
+/// threads.
 const EXHAUSTED_MEMORY: u64 = 64;
 
-/// Number of threads that exist at the same time with `--long`, their memory in MiB, and what is added to the
-/// time limit.
+/// With `--long`: number of threads that exist at the same time, memory of the guest in MiB, and time added
+/// to the limit.
 const HUNDRED_THOUSAND: (&str, u64, Duration) = ("100000", 4096, Duration::from_secs(1_200));
 
-/// Added to the time limit of a guest whose sleeps and yields are so many that a lost wake-up would show.
+/// Time added to the limit of a guest that sleeps and yields very often, to find lost wake-ups.
 const WAKE_UPS: Duration = Duration::from_secs(300);
 
 /// The other scheduling policies, and the checks that each passes. A busy thread may starve others with

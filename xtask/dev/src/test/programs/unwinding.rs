@@ -1,4 +1,4 @@
-//! What panics do: `kernel/tests/unwinding`.
+//! Effects of panics: `kernel/tests/unwinding`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

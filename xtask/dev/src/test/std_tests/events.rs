@@ -1,4 +1,4 @@
-//! What libtest reports, one JSON object per line, with `--format json`.
+//! Reports of libtest, one JSON object per line, with `--format json`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// How each line of a report begins.
 const START: &str = "{ \"type\": \"";
 
-/// What libtest says about all tests that it has run.
+/// Report of libtest about all tests that it has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,

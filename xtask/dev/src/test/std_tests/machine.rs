@@ -23,7 +23,7 @@ const MAX_RESTARTS: usize = 8;
 /// Number of lines of a console that are shown when a machine has ended during a test.
 const LAST_LINES: usize = 20;
 
-/// What libtest needs to report in JSON.
+/// Arguments that make libtest report in JSON.
 const REPORT: [&str; 3] = ["--format=json", "-Zunstable-options", "--exact"];
 
 /// The tests of an image that have run.
@@ -32,7 +32,7 @@ pub(super) struct TestRun {
     outcomes: Outcomes,
     /// Tests during which a machine ended, and what it printed last.
     ended: Vec<(BTreeSet<String>, String)>,
-    /// What is wrong besides: a machine's end that contradicts its report, and tests without an outcome.
+    /// Other errors: the end of a machine that contradicts its report, and tests without an outcome.
     problems: Vec<String>,
     skipped: usize,
 }

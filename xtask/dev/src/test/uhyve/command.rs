@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::test::child::{ChildInput, ChildProcess, Outcome, started_by};
 use crate::test::platform::LIMIT;
 
-/// How much later uhyve is killed if it does not keep its time limit.
+/// Time after uhyve's own time limit until the test kills uhyve.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// uhyve with options, an image and the program's arguments.

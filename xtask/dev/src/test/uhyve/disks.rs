@@ -13,7 +13,7 @@ use crate::test::schedule::Tests;
 /// Size of a disk in bytes.
 const SIZE: usize = 64 * 1024;
 
-/// Size in bytes of a disk of which 100 threads have regions.
+/// Size in bytes of a disk that is divided among 100 threads.
 const REGIONS_SIZE: usize = 9_766 * 512;
 
 /// The first disk in a guest.
@@ -74,7 +74,7 @@ fn in_threads(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// 100 threads have requests in flight, for which the kernel has 64 buffers. The regions' ends share blocks.
+/// 100 threads have requests in flight, but the kernel has only 64 buffers. Adjacent regions share a block.
 fn in_regions(fixture: &Fixture<'_>, cpus: u32) -> Result<()> {
     let (_folder, path, name) = disk(REGIONS_SIZE)?;
     let command = fixture.command("disk", &["regions", DISK, "100"]).cpus(cpus).disk(&name);

@@ -18,7 +18,7 @@ const MAX_IDLE: u64 = 6 << 10;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "freed memory returns to the host", move || freed_memory_returns(fixture));
-    // Each byte is checked, for which a KVM that emulates would take minutes.
+    // The program checks each byte. On a KVM that emulates, this would take minutes.
     for cpus in [1, 2].into_iter().filter(|_| fixture.platform.is_native()) {
         fixture.add(
             tests,

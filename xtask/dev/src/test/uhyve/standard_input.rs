@@ -11,7 +11,7 @@ use crate::test::schedule::Tests;
 /// Number of bytes that pass through a pipe: more than it holds.
 const LENGTH: usize = 100_000;
 
-/// The same where the processor is emulated.
+/// Number of bytes if the processor is emulated.
 const FEW: usize = 10_000;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
@@ -32,7 +32,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     });
 }
 
-/// A sequence in which every byte occurs.
+/// Returns a sequence that contains every value of a byte.
 fn bytes(length: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(length).collect()
 }

@@ -118,7 +118,7 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// Whether a program can be started in this way, which takes privileges.
+/// Returns true if a program can be started in this way. It takes privileges.
 fn can_start(starter: &[&str]) -> bool {
     let (program, words) = starter.split_first().unwrap_or((&"false", &[]));
     // If every user may write to `/dev/kvm`, the test would find no error.

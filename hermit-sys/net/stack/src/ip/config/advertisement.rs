@@ -1,7 +1,7 @@
 //! Filter of router advertisements for smoltcp, which panics at prefixes that are unusable for SLAAC.
 //!
-//! smoltcp verifies that they come from the link: a link-local source and a hop limit of 255 (RFC 4861,
-//! section 6.1.2).
+//! smoltcp itself verifies that advertisements come from the link: their source is link-local, and their hop
+//! limit is 255 (RFC 4861, section 6.1.2).
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -13,7 +13,8 @@ use smoltcp::wire::{Icmpv6Packet, IpProtocol};
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::{Frame, Packet};
 
-/// ICMP type, and size in bytes of the message before its options (RFC 4861, section 4.2).
+/// ICMP type of an advertisement, and size in bytes of the message before its options (RFC 4861, section
+/// 4.2).
 const ADVERTISEMENT: u8 = 134;
 const HEADER: usize = 16;
 
@@ -23,14 +24,14 @@ const PREFIX: u8 = 3;
 const PREFIX_UNITS: u8 = 4;
 const AUTONOMOUS: u8 = 0x40;
 
-/// A reserved option type, which receivers skip.
+/// A reserved option type, which receivers ignore.
 const NOTHING: u8 = 0;
 
 /// Prefix length for SLAAC on Ethernet: the rest is the interface identifier (RFC 2464, section 4).
 const LENGTH: u8 = 64;
 
-/// The filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC 4862,
-/// section 5.5.3), also so that they do not hide others: smoltcp uses the last one.
+/// Returns the filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC
+/// 4862, section 5.5.3). smoltcp uses only the last prefix, so an unusable one would also hide a usable one.
 pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some((message, source, destination)) = advertisement(frame) else {
         return Some(Cow::Borrowed(frame));
@@ -39,7 +40,7 @@ pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     if options.clone().all(|(_, option)| !is_unusable(option)) {
         return Some(Cow::Borrowed(frame));
     }
-    // The checksum is recomputed after the removal, which must not repair a corrupted message.
+    // The checksum is recomputed after the removal. This must not repair a corrupted message.
     if !Icmpv6Packet::new_checked(frame.get(message.clone())?).ok()?.verify_checksum(&source, &destination) {
         return None;
     }
@@ -53,7 +54,7 @@ pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(other))
 }
 
-/// Range of the message in a frame with an advertisement, with source and destination.
+/// Returns the range of the message in a frame with an advertisement, and its source and destination.
 fn advertisement(frame: &[u8]) -> Option<(Range<usize>, Ipv6Addr, Ipv6Addr)> {
     let packet = Packet::parse(Frame::parse(frame)?.payload)?;
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
@@ -64,7 +65,7 @@ fn advertisement(frame: &[u8]) -> Option<(Range<usize>, Ipv6Addr, Ipv6Addr)> {
     is_one.then(|| (end - packet.payload.len()..end, source, destination))
 }
 
-/// Iterates over the options of a message and their offsets, up to an invalid one, as smoltcp does.
+/// Iterates over the options of a message and their offsets, until an invalid one, as smoltcp does.
 #[derive(Clone)]
 struct Options<'a> {
     bytes: &'a [u8],
@@ -83,7 +84,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Whether an option is a prefix that is unusable or not meant for SLAAC.
+/// True if an option is a prefix that is unusable or not meant for SLAAC.
 fn is_unusable(option: &[u8]) -> bool {
     let &[PREFIX, PREFIX_UNITS, length, flags, ..] = option else { return false };
     let Some(&prefix) = option.get(16..).and_then(<[u8]>::first_chunk::<8>) else { return false };

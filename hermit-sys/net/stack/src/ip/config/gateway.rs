@@ -1,7 +1,8 @@
-//! A gateway outside of our networks: some DHCP servers assign a prefix of 32 bits, with an off-link gateway.
+//! Off-link gateways: some DHCP servers assign a prefix of 32 bits and a gateway outside of it.
 //!
-//! smoltcp sends no ARP requests for addresses outside of its networks, and ignores such replies. So it gets
-//! an alias of the gateway that is in its network, which is translated in ARP frames.
+//! smoltcp does not send ARP requests for addresses outside of its networks, and ignores such replies. It is
+//! therefore given an alias of the gateway, an address within its network. This module translates between
+//! alias and address in ARP frames.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -14,7 +15,7 @@ use crate::phy::tx_queue::Link;
 use crate::wire::emit::ETHERNET;
 use crate::wire::packet::Frame;
 
-/// An off-link gateway, with the host's address from which its alias follows.
+/// An off-link gateway, and the host's address, which determines its alias.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarGateway {
     own: Ipv4Cidr,
@@ -22,7 +23,7 @@ pub(super) struct FarGateway {
 }
 
 impl FarGateway {
-    /// The off-link gateway of a host with this address.
+    /// Creates the off-link gateway of a host with this address.
     pub(super) const fn new(own: Ipv4Cidr, address: Ipv4Addr) -> Self {
         Self { own, address }
     }
@@ -37,14 +38,14 @@ impl FarGateway {
         self.address
     }
 
-    /// Address and prefix of the host for smoltcp: the network has at least two addresses.
+    /// Address and prefix of the host for smoltcp. The network has at least two addresses.
     pub(super) fn network(&self) -> Ipv4Cidr {
         Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
     }
 
-    /// Alias of the gateway for smoltcp: the network's own address, which no host has. If that is not
-    /// unicast, or the prefix is longer than 30 bits, the host's address with the lowest bit inverted:
-    /// smoltcp panics at addresses that are not unicast.
+    /// Alias of the gateway for smoltcp. It is the first address of the network, which no host has. If this
+    /// address is not unicast, or the prefix is longer than 30 bits, it is the host's address with the lowest
+    /// bit inverted. smoltcp panics at addresses that are not unicast.
     pub(super) fn alias(&self) -> Ipv4Addr {
         let own = self.own.address().to_bits();
         let network = self.own.network().address();
@@ -52,7 +53,7 @@ impl FarGateway {
         if is_usable { network } else { Ipv4Addr::from_bits(own ^ 1) }
     }
 
-    /// Translates a received frame for smoltcp; `None` if it is unchanged.
+    /// Translates a received frame for smoltcp; `None` if nothing changes.
     pub(super) fn incoming(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut other = Vec::new();
         other.try_reserve_exact(bytes.len()).ok()?;
@@ -72,7 +73,7 @@ impl FarGateway {
     }
 }
 
-/// The ARP packet in a frame.
+/// Returns the ARP packet in a frame.
 fn arp(bytes: &mut [u8]) -> Option<ArpPacket<&mut [u8]>> {
     Frame::parse(bytes).filter(|frame| frame.protocol == EthernetProtocol::Arp)?;
     ArpPacket::new_checked(bytes.get_mut(ETHERNET..)?).ok()

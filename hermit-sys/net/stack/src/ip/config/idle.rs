@@ -1,6 +1,5 @@
-//! An interface of smoltcp without traffic.
-//!
-//! It computes the deadlines of sockets, which an interface that solicits routers does not.
+//! An interface of smoltcp without traffic. It is used to compute the deadlines of sockets, because an
+//! interface that solicits routers does not report them.
 
 use alloc::vec::Vec;
 

@@ -16,7 +16,7 @@ pub(super) type StaticGateways = heapless::Vec<IpAddr, 2>;
 /// Name servers.
 pub(crate) type Nameservers = heapless::Vec<IpAddr, MAX_NAMESERVERS>;
 
-/// The used and the ignored part of a configuration.
+/// Used and ignored parts of a configuration.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     pub(super) addresses: heapless::Vec<Cidr, MAX_ADDRESSES>,

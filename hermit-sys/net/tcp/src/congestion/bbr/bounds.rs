@@ -1,4 +1,9 @@
-//! What losses say of the path: bounds of the bandwidth and of what is in flight (§5.5.10).
+//! Bounds of the bandwidth and of the bytes in flight, because of losses (§5.5.10).
+//!
+//! BBR has two kinds of bounds. The long-term bound is set when too much is lost while BBR probes for
+//! bandwidth: it is the volume in flight at which the losses exceeded the threshold. The short-term bounds
+//! are set at the end of a round with losses while BBR does not probe. They are reset before the next
+//! probing. If the losses turn out to be spurious, the earlier bounds are restored.
 
 use super::{Bbr, State, narrow};
 use crate::congestion::{Lost, Sample, Window};
@@ -7,18 +12,19 @@ use crate::seq::Seq;
 /// Multiplicative decrease by losses (BBR.Beta), 0.7.
 const BETA: (u64, u64) = (7, 10);
 
-/// Part of what is in flight that may be lost in a round, in percent (BBR.LossThresh).
+/// Part of the bytes in flight that may be lost in a round, in percent (BBR.LossThresh).
 const LOSS_THRESHOLD: u64 = 2;
 
-/// Separate ranges that must be lost in a round to end Startup (BBRStartupFullLossCnt).
+/// Number of separate ranges that must be lost in a round to end Startup (BBRStartupFullLossCnt).
 const STARTUP_LOSSES: u32 = 6;
 
-/// Upper bounds, the maximum of the type without one.
+/// Upper bounds. The maximum of the type means that there is no bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// In flight, by losses while probing for bandwidth (BBR.inflight_longterm).
+    /// Bytes in flight, by losses while probing for bandwidth (BBR.inflight_longterm).
     pub(super) longterm: u32,
-    /// Bandwidth, and in flight, by losses since the last probing (BBR.bw_shortterm, BBR.inflight_shortterm).
+    /// Bandwidth and bytes in flight, by losses since the last probing (BBR.bw_shortterm,
+    /// BBR.inflight_shortterm).
     pub(super) bandwidth: u64,
     pub(super) shortterm: u32,
 }
@@ -30,7 +36,7 @@ impl Bounds {
         (self.bandwidth, self.shortterm) = (u64::MAX, u32::MAX);
     }
 
-    /// The looser ones of two.
+    /// Returns the looser bound of each kind.
     fn max(self, other: Self) -> Self {
         Self {
             longterm: self.longterm.max(other.longterm),
@@ -40,15 +46,16 @@ impl Bounds {
     }
 }
 
-/// What was delivered and lost in a round.
+/// Deliveries and losses of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossRound {
-    /// It ends with the delivery of data that was sent when so much was delivered (BBR.loss_round_delivered).
+    /// The round ends when data is delivered that was sent after so many bytes were delivered
+    /// (BBR.loss_round_delivered).
     end: Seq,
-    /// The present acknowledgement ends it.
+    /// True if the present acknowledgement ends the round.
     is_over: bool,
     has_loss: bool,
-    /// Separate ranges that were lost, and the end of the last one.
+    /// Number of separate lost ranges, and the end of the last one.
     ranges: u32,
     last_end: Seq,
     /// Maximum rate, and bytes delivered in a round trip (BBR.bw_latest, BBR.inflight_latest).
@@ -78,7 +85,7 @@ impl LossRound {
         }
     }
 
-    /// The next round begins, if this one is over.
+    /// Begins the next round, if this one is over.
     pub(super) const fn advance(&mut self, sample: &Sample) {
         if self.is_over {
             (self.bandwidth, self.delivered) = (sample.rate, sample.delivered);
@@ -86,7 +93,7 @@ impl LossRound {
         }
     }
 
-    /// What was lost and delivered so far does not count.
+    /// Discards the losses and deliveries so far.
     pub(super) const fn reset(&mut self) {
         (self.has_loss, self.bandwidth, self.delivered) = (false, 0, 0);
     }
@@ -102,14 +109,14 @@ impl LossRound {
     }
 }
 
-/// Whether too much was in flight, since too much of it is lost. Without SACK each loss is: there are no more
-/// in a round trip.
+/// True if too much of the volume in flight was lost. Without SACK a single loss is too much, since no more
+/// than one is known in a round trip.
 pub(super) fn is_too_high(lost: u32, in_flight: u32, has_sack: bool) -> bool {
     u64::from(lost) * 100 > u64::from(in_flight) * LOSS_THRESHOLD || lost > 0 && !has_sack
 }
 
-/// What was in flight when losses exceeded the threshold, within a range that was sent at once
-/// (InflightAtLoss).
+/// Returns the bytes in flight when losses exceeded the threshold. This point may be within a range that was
+/// sent at once (InflightAtLoss).
 fn inflight_at_loss(lost: &Lost) -> u32 {
     let size = lost.end.since(lost.start);
     let before = u64::from(lost.sent_in_flight.saturating_sub(size));
@@ -118,13 +125,13 @@ fn inflight_at_loss(lost: &Lost) -> u32 {
     narrow(before + prefix)
 }
 
-/// What losses leave at least.
+/// Returns a value reduced by losses.
 const fn decreased(value: u64) -> u64 {
     value / BETA.1 * BETA.0
 }
 
 impl Bbr {
-    /// A range was lost.
+    /// Handles the loss of a range.
     pub(super) fn note_lost(&mut self, window: &Window, lost: &Lost) {
         self.rounds.total = lost.total;
         if !self.losses.has_loss {
@@ -135,7 +142,7 @@ impl Bbr {
         if !self.cycle.is_sample || !is_too_high {
             return;
         }
-        // At most once for each probing.
+        // A probing sets the bound at most once.
         (self.cycle.is_sample, self.cycle.was_too_high) = (false, true);
         if !lost.is_app_limited {
             let min = narrow(decreased(self.target(window)));
@@ -147,8 +154,8 @@ impl Bbr {
         }
     }
 
-    /// Lowers the short-term bounds to what is delivered, at the end of a round with losses, unless it probes
-    /// for bandwidth.
+    /// Lowers the short-term bounds to the delivered rate and volume, at the end of a round with losses.
+    /// Unchanged while BBR probes for bandwidth.
     pub(super) fn adapt_shortterm(&mut self, window: &Window) {
         if !self.losses.is_over || !self.losses.has_loss || self.state.is_accelerating() {
             return;
@@ -164,7 +171,7 @@ impl Bbr {
         bounds.shortterm = losses.delivered.max(narrow(decreased(bounds.shortterm.into())));
     }
 
-    /// Whether losses say that Startup has filled the path (§5.3.1.3).
+    /// True if losses show that Startup has filled the path (§5.3.1.3).
     pub(super) fn is_startup_lossy(&self, sample: &Sample) -> bool {
         let is_enough = self.losses.ranges >= STARTUP_LOSSES || self.losses.has_loss && !sample.has_sack;
         self.losses.is_over
@@ -173,15 +180,15 @@ impl Bbr {
             && is_too_high(sample.lost, sample.sent_in_flight, sample.has_sack)
     }
 
-    /// Ends Startup by losses: what was delivered in a round trip fits into the path.
+    /// Ends Startup because of losses. The path holds at least the bytes that were delivered in a round trip.
     pub(super) fn bound_startup(&mut self) {
         self.undo.0 = Some(State::Startup);
         self.full_pipe.was_full = true;
         self.bounds.longterm = narrow(self.bdp(self.bandwidth(), 100)).max(self.losses.delivered);
     }
 
-    /// Nothing was lost: the bounds are not tighter than before, and probing that losses ended begins again
-    /// (§5.5.11).
+    /// Restores the state before spurious losses. The bounds are not tighter than before, and a probing that
+    /// the losses ended begins again (§5.5.11).
     pub(in super::super) fn undo_losses(&mut self) {
         self.losses.has_loss = false;
         self.full_pipe.reset(0);
@@ -225,7 +232,7 @@ mod tests {
             has_sack: true,
             now: 0,
         };
-        // 1 kB of 98 kB was lost before: 980 bytes more are 2 % of what is in flight then.
+        // 1 kB of 98 kB was lost before. With 980 bytes more, 2 % of the bytes in flight are lost.
         assert_eq!(inflight_at_loss(&lost(10_000, 10_980, 108_000)), 99_000);
         assert_eq!(inflight_at_loss(&lost(10_000, 30_000, 108_000)), 98_000);
     }

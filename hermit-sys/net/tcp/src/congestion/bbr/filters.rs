@@ -1,26 +1,32 @@
-//! What BBR counts and measures: rounds, bandwidth and aggregation.
+//! Measurements of BBR: rounds, bandwidth, full pipe and aggregation.
+//!
+//! Each acknowledgement brings a [`Sample`]. [`Rounds`] counts round trips by packets: a round ends when data
+//! is delivered that was sent after the start of the round. [`MaxBandwidth`] is the maximum of the delivery
+//! rate over two cycles of probing. [`FullPipe`] finds out that this rate no longer grows. [`Aggregation`]
+//! measures how many bytes are acknowledged in a burst, so that the window has room for them.
 
 use super::volume;
 use crate::congestion::Sample;
 use crate::seq::Seq;
 
-/// Growth of the bandwidth in a round below which it may have reached that of the path, in percent, and
-/// rounds without more (§5.3.1.2).
+/// Growth of the bandwidth in a round, in percent of the earlier bandwidth, and number of rounds with less
+/// growth after which the path is full (§5.3.1.2).
 const GROWTH: u64 = 125;
 const FLAT_ROUNDS: u32 = 3;
 
-/// Rounds of which aggregation is the maximum, in two slots of half of them (BBR.ExtraAckedFilterLen); one
-/// while the path is not known (§5.5.9).
+/// Number of rounds of a slot. Aggregation is the maximum of two slots (BBR.ExtraAckedFilterLen). A slot has
+/// one round until the path is known to be full (§5.5.9).
 const SLOT_ROUNDS: u32 = 5;
 
 /// Round trips by packets (§5.5.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
-    /// Bytes delivered so far. A round ends with the delivery of data that was sent when `end` were.
+    /// Bytes delivered so far. The round ends when data is delivered that was sent after `end` bytes were
+    /// delivered.
     pub(super) total: Seq,
     end: Seq,
     pub(super) count: u32,
-    /// The present acknowledgement begins a round.
+    /// True if the present acknowledgement begins a round.
     pub(super) is_start: bool,
 }
 
@@ -38,13 +44,13 @@ impl Rounds {
         }
     }
 
-    /// Has the present round end when what is sent from now on is delivered.
+    /// Begins a round. It ends when data is delivered that is sent from now on.
     pub(super) const fn restart(&mut self) {
         self.end = self.total;
     }
 }
 
-/// Maximum rate of the present and the last cycle (§5.5.3).
+/// Maximum rate of the present and the previous cycle (§5.5.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxBandwidth {
     present: u64,
@@ -56,14 +62,14 @@ impl MaxBandwidth {
         self.present.max(self.last)
     }
 
-    /// A rate without enough data counts if it is larger all the same.
+    /// Adds a sample. A rate that the owner limited counts only if it exceeds the maximum.
     pub(super) fn on_sample(&mut self, sample: &Sample) {
         if !sample.is_app_limited || sample.rate >= self.get() {
             self.present = self.present.max(sample.rate);
         }
     }
 
-    /// A cycle begins. One without a rate does not count.
+    /// Begins a cycle. A cycle without a rate is ignored.
     pub(super) const fn advance(&mut self) {
         if self.present > 0 {
             (self.last, self.present) = (self.present, 0);
@@ -71,18 +77,19 @@ impl MaxBandwidth {
     }
 }
 
-/// Whether the path is full: rounds in which the rate does not grow (§5.3.1.2).
+/// Detector of a full path: counts the rounds in which the rate does not grow (§5.3.1.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullPipe {
     base: u64,
     flat_rounds: u32,
-    /// It is, since [`reset`](Self::reset) (BBR.full_bw_now), and was once (BBR.full_bw_reached).
+    /// True if the path is full since the last [`reset`](Self::reset) (BBR.full_bw_now), and true if it ever
+    /// was (BBR.full_bw_reached).
     pub(super) is_full: bool,
     pub(super) was_full: bool,
 }
 
 impl FullPipe {
-    /// Begins to look anew, from a rate on.
+    /// Restarts the detection, with a rate from which to grow.
     pub(super) const fn reset(&mut self, base: u64) {
         (self.base, self.flat_rounds, self.is_full) = (base, 0, false);
     }
@@ -100,14 +107,14 @@ impl FullPipe {
     }
 }
 
-/// How much more is acknowledged at once than the bandwidth delivers, by receivers and devices that join
-/// segments or acknowledgements (§5.5.9).
+/// Estimator of aggregation: how many bytes are acknowledged at once beyond those that the bandwidth
+/// delivers. Receivers and devices coalesce segments or acknowledgements (§5.5.9).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
-    /// Acknowledged bytes are compared with the bandwidth since then.
+    /// Start of the interval in which acknowledged bytes are compared with the bandwidth, and the bytes.
     since: u64,
     acked: u64,
-    /// Maximum of the present and the last slot of rounds, and the round in which the present one began.
+    /// Maximum of the present and the previous slot of rounds, and the round in which the present one began.
     present: u32,
     last: u32,
     slot_start: u32,
@@ -123,12 +130,12 @@ impl Aggregation {
         self.present.max(self.last)
     }
 
-    /// Nothing was in flight until now.
+    /// Restarts the interval: nothing was in flight until now.
     pub(super) const fn restart(&mut self, now: u64) {
         (self.since, self.acked) = (now, 0);
     }
 
-    /// `bytes` are acknowledged, in a round, when the bandwidth is `rate` and the window `max`.
+    /// Adds `bytes` that are acknowledged in a round, at a bandwidth of `rate` and a window of `max`.
     pub(super) fn on_ack(
         &mut self,
         bytes: u32,

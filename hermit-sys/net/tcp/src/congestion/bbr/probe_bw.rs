@@ -1,4 +1,10 @@
 //! The cycle that probes for bandwidth (§5.3.3): Down, Cruise, Refill, Up.
+//!
+//! Most of the time BBR sends at the estimated bandwidth (Cruise). After some seconds it fills the path
+//! (Refill), and then sends faster than the path delivered so far, to find out if there is more bandwidth
+//! (Up). The probing ends when the path is full or too much is lost. The queue that it has built then drains
+//! (Down). Acknowledgements are a round trip late, so [`Feedback`] has the phase in which the acknowledged
+//! data was sent.
 
 use super::bounds::is_too_high;
 use super::{Bbr, MIN_WINDOW, State};
@@ -8,22 +14,23 @@ use crate::rtt::SECOND;
 /// Part of the long-term bound that is left to other flows, in percent (BBR.Headroom).
 const HEADROOM: u32 = 15;
 
-/// Maximum time between two probings, and what is added at random; and maximum number of rounds, in which
-/// Reno would have grown by so many segments (§5.3.3.8).
+/// Minimum time between two probings, and maximum of the random time that is added. The next probing begins
+/// earlier after as many rounds as Reno needs to grow by the segments in flight, and after `MAX_ROUNDS` at
+/// the latest (§5.3.3.8).
 const MIN_WAIT: u64 = 2 * SECOND;
 const RANDOM_WAIT: u32 = 1_000_000_000;
 const MAX_ROUNDS: u64 = 63;
 
-/// What the acknowledgements are of, with respect to a probing (BBR.ack_phase).
+/// Phase of a probing in which the acknowledged data was sent (BBR.ack_phase).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feedback {
-    /// Not of one.
+    /// Outside of a probing.
     None,
-    /// Of what was sent before Up.
+    /// Before Up.
     Starting,
-    /// Of what was sent in Up.
+    /// In Up.
     Running,
-    /// Of what was sent before it ended.
+    /// Before the probing ended.
     Stopping,
 }
 
@@ -31,18 +38,18 @@ pub(super) enum Feedback {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
     pub(super) feedback: Feedback,
-    /// Losses are of data that probed (BBR.is_bw_probe_sample).
+    /// True if losses are of data that probed (BBR.is_bw_probe_sample).
     pub(super) is_sample: bool,
-    /// The last probing lost too much (BBR.prev_probe_too_high); the present one ends therefore where that
-    /// one did (BBR.prev_probe_precautionary).
+    /// True if the last probing lost too much (BBR.prev_probe_too_high). The present probing then ends at the
+    /// same volume in flight (BBR.prev_probe_precautionary).
     pub(super) was_too_high: bool,
     is_precautionary: bool,
-    /// Bytes acknowledged since the long-term bound last grew, those of which it grows by a segment, and
-    /// rounds in which it grew.
+    /// Bytes acknowledged since the long-term bound last grew, number of such bytes for each segment of
+    /// growth, and number of rounds in which it grew.
     acked: u32,
     acked_per_segment: u32,
     growth_rounds: u32,
-    /// Rounds since the last probing, when it ended, and when the next one begins at the latest.
+    /// Rounds since the last probing, time at which it ended, and longest time until the next one begins.
     rounds: u32,
     started_at: u64,
     wait: u64,
@@ -62,12 +69,12 @@ impl Cycle {
             rounds: 0,
             started_at: 0,
             wait: 0,
-            // The generator stays at 0.
+            // Not 0: the generator would stay at 0.
             random: seed | 1,
         }
     }
 
-    /// The next number of a generator (xorshift), which need not be secret: flows must only differ.
+    /// Returns the next number of a generator (xorshift). It need not be secret: only flows must differ.
     const fn next_random(&mut self) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
@@ -93,7 +100,7 @@ impl Bbr {
         self.state = State::Down;
     }
 
-    /// Fills the path before probing, without what short-term losses have said.
+    /// Fills the path before probing, and drops the short-term bounds.
     pub(super) const fn start_refill(&mut self) {
         self.bounds.reset_shortterm();
         (self.cycle.growth_rounds, self.cycle.acked) = (0, 0);
@@ -112,7 +119,7 @@ impl Bbr {
         self.raise_slope(window);
     }
 
-    /// Proceeds with the cycle.
+    /// Continues the cycle.
     pub(super) fn update_cycle(&mut self, window: &Window, acked: &Acked, sample: &Sample) {
         if self.rounds.is_start {
             self.cycle.rounds = self.cycle.rounds.saturating_add(1);
@@ -134,8 +141,8 @@ impl Bbr {
         }
     }
 
-    /// Follows what the acknowledgements are of. Returns whether the next probing begins: a careful one lost
-    /// little.
+    /// Updates the phase of the acknowledged data. Returns true if the next probing begins, because a
+    /// precautionary one lost little.
     fn update_feedback(&mut self, sample: &Sample) -> bool {
         if !self.rounds.is_start {
             return false;
@@ -163,7 +170,7 @@ impl Bbr {
         is_next
     }
 
-    /// Raises the long-term bound to what was in flight with few losses, and beyond while probing.
+    /// Raises the long-term bound to a volume in flight with few losses, and beyond it while probing.
     fn raise_longterm(&mut self, window: &Window, bytes: u32, sample: &Sample) {
         if self.bounds.longterm == u32::MAX
             || is_too_high(sample.lost, sample.sent_in_flight, sample.has_sack)
@@ -184,29 +191,30 @@ impl Bbr {
         }
     }
 
-    /// Has the long-term bound grow by twice as many segments in the next round.
+    /// Doubles the number of segments by which the long-term bound grows in a round.
     fn raise_slope(&mut self, window: &Window) {
         let cycle = &mut self.cycle;
         cycle.acked_per_segment = (window.size >> cycle.growth_rounds).max(window.mss).max(1);
         cycle.growth_rounds = (cycle.growth_rounds + 1).min(30);
     }
 
-    /// Whether it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno would
-    /// need.
+    /// True if it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno needs
+    /// to grow by the segments in flight.
     fn is_time_to_probe(&self, window: &Window, now: u64) -> bool {
         let segments = self.target(window) / u64::from(window.mss.max(1));
         now > self.cycle.started_at + self.cycle.wait
             || u64::from(self.cycle.rounds) >= segments.min(MAX_ROUNDS)
     }
 
-    /// Whether no more than the path holds is in flight, and some room is left to others.
+    /// True if the bytes in flight fit into the path and leave headroom to other flows.
     fn is_drained(&self, window: &Window, sample: &Sample) -> bool {
         let bdp = self.bdp(self.max_bandwidth.get(), 100);
         sample.in_flight <= self.longterm_with_headroom(window.mss)
             && sample.in_flight <= self.quantized(bdp, window.mss)
     }
 
-    /// Whether a probing is over: the path is full, or as much is in flight as lost too much the last time.
+    /// True if a probing is over: the path is full, or as much is in flight as in an earlier probing that
+    /// lost too much.
     fn is_time_to_end(&mut self, window: &Window, sample: &Sample) -> bool {
         if self.cycle.was_too_high && sample.in_flight >= self.bounds.longterm {
             self.cycle.is_precautionary = true;
@@ -219,7 +227,7 @@ impl Bbr {
         self.full_pipe.is_full
     }
 
-    /// The long-term bound without what is left to others.
+    /// Long-term bound without the headroom for other flows.
     pub(super) fn longterm_with_headroom(&self, mss: u32) -> u32 {
         let bound = self.bounds.longterm;
         if bound == u32::MAX {

@@ -5,7 +5,7 @@ use super::{Bbr, MIN_WINDOW, State, narrow};
 use crate::congestion::{Sample, Window};
 use crate::rtt::{MS, SECOND};
 
-/// Time for which a minimum counts (BBR.MinRTTFilterLen), and after which it is to be measured again
+/// Lifetime of a minimum (BBR.MinRTTFilterLen), and time after which it is measured again
 /// (BBR.ProbeRTTInterval).
 const PERIOD: u64 = 10 * SECOND;
 const PROBE_INTERVAL: u64 = 5 * SECOND;
@@ -19,12 +19,12 @@ pub(super) struct MinRtt {
     /// `u64::MAX`: not known.
     min: u64,
     min_at: u64,
-    /// Minimum since it was last probed.
+    /// Minimum since the last measurement.
     recent: u64,
     recent_at: u64,
-    /// It is to be measured again.
+    /// True if it must be measured again.
     is_due: bool,
-    /// When a probing ends, once little is in flight, and whether a round has passed since.
+    /// End of a measurement, set when little is in flight, and true if a round has passed since.
     until: Option<u64>,
     has_round: bool,
 }
@@ -104,7 +104,7 @@ impl Bbr {
         }
     }
 
-    /// The window of the measurement: half of what the path holds.
+    /// Window of the measurement: half of the BDP.
     pub(super) fn probe_rtt_window(&self, mss: u32) -> u32 {
         let half = self.bdp(self.bandwidth(), State::ProbeRtt.window_gain());
         narrow(half).max(MIN_WINDOW * mss)

@@ -1,4 +1,7 @@
-//! The states of BBR, by samples of a path with one acknowledgement in a round.
+//! The states of BBR, tested with samples of a simulated path.
+//!
+//! A [`Flow`] calls the algorithm with one acknowledgement per round. A test sets the rate and the losses of
+//! a round, and checks state, rate and window afterwards.
 
 use super::probe_rtt::MinRtt;
 use super::{Bbr, State};
@@ -74,7 +77,7 @@ impl Flow {
         flow
     }
 
-    /// Runs until it probes for bandwidth, without a measurement of the RTT before; returns how long that
+    /// Runs until BBR probes for bandwidth, without a measurement of the RTT before. Returns the time this
     /// took.
     fn run_to_up(&mut self) -> u64 {
         let start = self.now;
@@ -85,7 +88,7 @@ impl Flow {
         self.now - start
     }
 
-    /// `lost` of what was sent when `in_flight` bytes were are lost.
+    /// Loses `lost` bytes that were sent while `in_flight` bytes were in flight.
     fn lose(&mut self, lost: u32, in_flight: u32) {
         let lost = Lost {
             start: self.total,
@@ -154,7 +157,7 @@ fn cycle_probes_for_bandwidth() {
     assert!((2 * SECOND..3 * SECOND + 3 * RTT).contains(&time), "{time}");
     assert_eq!(flow.rate(), RATE * 125 / 100 * 99 / 100);
     assert_eq!(flow.window.size, 2_252_000 + flow.bbr.aggregation.get());
-    // A rate that grows is followed; one that does not ends it after three rounds.
+    // A growing rate continues the probing. Three rounds without growth end it.
     for _ in 0..3 {
         assert_eq!(flow.round(2 * RATE, |_| ()), State::Up);
     }
@@ -171,16 +174,17 @@ fn losses_of_a_probing_bound_what_is_in_flight() {
     assert_eq!((flow.bbr.state, flow.bbr.bounds.longterm), (State::Up, u32::MAX));
     flow.lose(30_000, 1_200_000);
     assert_eq!((flow.bbr.state, flow.bbr.bounds.longterm), (State::Down, 1_199_000));
-    // Room of 15 % is left to others.
+    // 15 % is left to other flows.
     while flow.round(RATE, |_| ()) != State::Cruise {}
     assert_eq!(flow.window.size, 1_199_000 - 11_990 * 15);
-    // The next probing ends where this one did, and one that may go on follows.
+    // The next probing ends at the same volume. It lost little, so another one follows at once.
     flow.run_to_up();
     assert_eq!(flow.round(RATE, |sample| sample.in_flight = 1_200_000), State::Down);
     assert_eq!(flow.round(RATE, |_| ()), State::Refill);
     assert_eq!(flow.round(RATE, |_| ()), State::Up);
     let limited = |sample: &mut Sample| (sample.in_flight, sample.is_window_limited) = (1_200_000, true);
-    // The bound grows by a segment for the window acknowledged, then for half, then for a quarter of it.
+    // The bound grows by a segment for each acknowledged window, then for each half, then for each quarter of
+    // it.
     for longterm in [1_199_000, 1_202_000, 1_206_000] {
         assert_eq!((flow.round(RATE, limited), flow.bbr.bounds.longterm), (State::Up, longterm));
     }
@@ -190,7 +194,7 @@ fn losses_of_a_probing_bound_what_is_in_flight() {
 fn losses_in_cruise_bound_the_rate_until_the_next_probing() {
     let mut flow = Flow::cruising();
     let window = flow.window.size;
-    // What is delivered, but no less than 0.7 times what was before.
+    // The delivered rate, but no less than 0.7 times the earlier bound.
     for (rate, bound) in [(RATE * 8 / 10, RATE * 8 / 10), (RATE / 2, RATE * 56 / 100)] {
         flow.round(rate, |_| ());
         flow.lose(1000, BDP);
@@ -219,7 +223,7 @@ fn minimum_rtt_is_measured_after_5_s_with_half_of_the_window() {
     while lengthen(RTT + 20 * MS) != State::ProbeRtt {}
     assert!((5 * SECOND..6 * SECOND).contains(&flow.now), "{}", flow.now);
     assert_eq!(flow.window.size, BDP / 2);
-    // As long as more is in flight, and then for 200 ms and a round.
+    // The measurement lasts until less is in flight, and then for 200 ms and a round.
     assert_eq!(flow.round(RATE, |_| ()), State::ProbeRtt);
     for _ in 0..3 {
         let sample = |sample: &mut Sample| (sample.in_flight, sample.rtt) = (BDP / 2, Some(RTT + 5 * MS));

@@ -36,7 +36,7 @@ pub(super) fn send(
     let Some(end) = egress.admit(head.get(VNET_HEADER_SIZE..).unwrap_or_default(), Instant::now) else {
         return Ok(None);
     };
-    // The host fills in the checksum, and must not overwrite what was checked.
+    // The host fills in the checksum later, and must not overwrite bytes that were checked.
     if header.checksum_field().is_some_and(|field| field < end) {
         return Ok(None);
     }

@@ -85,10 +85,10 @@ struct IfreqRequest {
     argument: Ifreq,
 }
 
-// SAFETY: for every opcode of `IfreqOpcode` the kernel reads or writes one `struct ifreq` behind the pointer,
-// and nothing else of this process. `as_ptr` returns a pointer to `argument`, which has the size of a `struct
-// ifreq` (asserted above), is borrowed exclusively while the kernel uses it, and is valid for any bytes that
-// the kernel writes.
+// SAFETY: for every opcode of `IfreqOpcode` the kernel reads or writes one `struct ifreq` at the pointer, and
+// nothing else of this process. `as_ptr` returns a pointer to `argument`. It has the size of a `struct ifreq`
+// (asserted above), is borrowed exclusively while the kernel uses it, and is valid for any bytes that the
+// kernel writes.
 unsafe impl Ioctl for IfreqRequest {
     /// The value that the kernel leaves in the argument.
     type Output = [u8; 4];
@@ -136,7 +136,7 @@ pub(super) fn set_interface(
 
 /// Sets the size in bytes of the vnet headers.
 pub(super) fn set_vnet_header_size(tap: &File, size: c_int) -> rustix::io::Result<()> {
-    // SAFETY: TUNSETVNETHDRSZ reads an `int` behind the pointer, which is what this `Setter` holds.
+    // SAFETY: TUNSETVNETHDRSZ reads an `int` at the pointer, and this `Setter` holds an `int`.
     let request = unsafe { Setter::<TUNSETVNETHDRSZ, c_int>::new(size) };
     // SAFETY: the request changes a setting of the TUN file, no memory of this process.
     unsafe { ioctl(tap, request) }
@@ -154,7 +154,7 @@ pub(super) fn set_offloads(tap: &File, offloads: Offloads) -> rustix::io::Result
     unsafe { ioctl(tap, request) }
 }
 
-/// Whether the interface is up.
+/// Returns true if the interface is up.
 pub(super) fn is_up(socket: impl AsFd, name: [u8; IFNAMSIZ]) -> rustix::io::Result<bool> {
     Ok(flags(socket, name)? & IFF_UP != 0)
 }

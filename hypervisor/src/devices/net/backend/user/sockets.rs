@@ -1,4 +1,14 @@
 //! Sockets of the host, for the user-mode network.
+//!
+//! [`Sockets`] is the [`Host`] of the network: it makes the system calls, and reports events of sockets. All
+//! sockets are registered with one epoll instance. An epoll descriptor is readable itself while an event is
+//! pending, so the network's thread waits for this descriptor only. Two more descriptors are registered: a
+//! timer for the next deadline of the network, and an eventfd that is readable while frames for the guest
+//! wait.
+//!
+//! Sockets are registered as edge-triggered: a socket that has become ready is reported once, and not again
+//! until a call has returned `EAGAIN`. The data of an event has the kind of its source in the upper two bits,
+//! and the number of the flow, listener or port in the rest.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -37,7 +47,7 @@ const DATAGRAMS: u64 = 1;
 const LISTENER: u64 = 2;
 const PORT: u64 = 3;
 
-/// Data of the events of the timer, and of output that waits: of no listener.
+/// Data of the events of the timer, and of waiting output. No listener has these numbers.
 const TIMER: u64 = LISTENER << KIND_SHIFT | 0xffff_ffff;
 const OUTPUT: u64 = LISTENER << KIND_SHIFT | 0xffff_fffe;
 
@@ -58,8 +68,8 @@ pub(super) struct Sockets {
     warned: Vec<IpAddr>,
     /// Buffer for datagrams of forwarded ports.
     datagram: Vec<u8>,
-    /// True if the host's kernel keeps the offset at which streams are peeked at; buffer for the bytes before
-    /// it if not.
+    /// True if the host's kernel keeps the offset at which streams are peeked at. Otherwise `unread` is a
+    /// buffer for the bytes before the offset.
     keeps_offset: bool,
     unread: Vec<u8>,
 }
@@ -117,19 +127,20 @@ impl Sockets {
         self.epoll.as_fd()
     }
 
-    /// Descriptor that nothing else uses, for an event that does not occur.
+    /// Descriptor for an event that does not occur: the output of this backend never blocks.
     pub(super) fn output_fd(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
-    /// Has the events' descriptor readable until [`Self::withdraw`], since there are frames for the guest.
+    /// Makes the events' descriptor readable until [`Self::withdraw`], because there are frames for the
+    /// guest.
     pub(super) fn announce(&mut self) {
         if !self.is_output_announced {
             self.is_output_announced = rustix::io::write(&self.output, &1_u64.to_ne_bytes()).is_ok();
         }
     }
 
-    /// Takes back [`Self::announce`].
+    /// Reverts [`Self::announce`].
     pub(super) fn withdraw(&mut self) {
         if self.is_output_announced {
             // Cannot fail: the counter is not zero.
@@ -137,7 +148,8 @@ impl Sockets {
         }
     }
 
-    /// Returns the events that have occurred, some at a time. Waits for the first one for at most `timeout`.
+    /// Returns the events that have occurred, at most [`MAX_EVENTS`]. Waits for the first one for at most
+    /// `timeout`.
     pub(super) fn events(&mut self, timeout: Duration) -> SmallVec<[Event; MAX_EVENTS]> {
         let mut events =
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; MAX_EVENTS];
@@ -165,7 +177,7 @@ impl Sockets {
         })
     }
 
-    /// Has the events' descriptor readable at a time, at the latest.
+    /// Makes the events' descriptor readable at `deadline` at the latest.
     pub(super) fn wake_at(&mut self, deadline: Option<u64>) {
         let Some(deadline) = deadline else { return };
         if self.timer_at.is_none_or(|at| deadline < at) {
@@ -175,7 +187,7 @@ impl Sockets {
         }
     }
 
-    /// Sets the timer, or stops it. A timer that cannot be set is of no use to anyone.
+    /// Sets the timer, or stops it. An error is ignored, because the network cannot handle it.
     fn set_timer(&self, interval: Option<u64>) {
         let duration = Duration::from_nanos(interval.unwrap_or(0));
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -234,7 +246,8 @@ impl Host for Sockets {
     }
 
     fn is_permitted(&mut self, _: Protocol, to: SocketAddr) -> bool {
-        // The network leads to the loopback only if that is open to the guest, or to the host's resolver.
+        // The network connects to the loopback only if the loopback is open to the guest, or for the host's
+        // resolver.
         let is_open = to.ip().is_loopback()
             || self.policy.is_open(to.ip())
             || to.port() == DNS_PORT && self.policy.is_nameserver(to.ip());
@@ -301,6 +314,7 @@ impl Host for Sockets {
     }
 
     fn reset(&mut self, stream: Stream) {
+        // With a linger time of zero, close(2) sends RST instead of FIN (socket(7)).
         let _: rustix::io::Result<()> = sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
     }
 

@@ -1,9 +1,12 @@
-//! TCP sockets of the host, which are read twice: bytes are peeked at, and removed when the guest has
-//! acknowledged them.
+//! TCP sockets of the host, whose bytes stay in the socket until the guest has acknowledged them.
 //!
-//! Since Linux 6.9, and 6.12 for IPv6, the kernel keeps the offset from which on a socket is peeked at
-//! (`SO_PEEK_OFF`). An older kernel peeks from the first byte on, so that the bytes before the offset are
-//! copied again each time, to a buffer that is not read.
+//! Bytes for the guest are first peeked at (`MSG_PEEK`), which copies them to guest memory. When the guest
+//! acknowledges them, they are discarded. If they must be retransmitted, they are peeked at again. So the
+//! socket's receive buffer is the retransmission buffer, and this process stores no data.
+//!
+//! The next peek must begin after the bytes of the last one. Since Linux 6.9, and 6.12 for IPv6, the kernel
+//! keeps that offset (`SO_PEEK_OFF`). An older kernel always peeks from the first byte on: then the bytes
+//! before the offset are copied again each time, to a buffer that is not read.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -21,7 +24,7 @@ use crate::devices::net::backend::iovec;
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: OwnedFd,
-    /// Number of bytes that were peeked at; `None` if the kernel keeps it.
+    /// Number of bytes that were peeked at; `None` if the kernel keeps this offset.
     peeked: Option<Cell<usize>>,
 }
 
@@ -59,7 +62,7 @@ impl Stream {
         let mut count = self.peek_after(start, unread, buffers)?;
         if count == 0 && start > 0 {
             let end = self.end()?;
-            // Bytes may have arrived since.
+            // Bytes may have arrived between the peek and the check for the end of the stream.
             count = self.peek_after(start, unread, buffers)?;
             if count == 0 && !end {
                 return Err(ErrorKind::WouldBlock.into());
@@ -94,7 +97,7 @@ impl Stream {
         Ok(event.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
     }
 
-    /// Has [`Self::peek`] begin again with the first byte.
+    /// Makes [`Self::peek`] begin with the first byte again.
     pub(super) fn rewind(&self) {
         match &self.peeked {
             Some(peeked) => peeked.set(0),
@@ -106,7 +109,7 @@ impl Stream {
 
     /// Removes the first bytes, which were peeked at.
     pub(super) fn discard(&self, mut count: usize) {
-        // They have arrived.
+        // The bytes have arrived, so this does not wait. One call may remove fewer than all.
         while let Ok(done @ 1..) = iovec::discard(self.as_fd(), count) {
             count = count.saturating_sub(done);
             if let Some(peeked) = &self.peeked {
@@ -126,9 +129,9 @@ impl Stream {
 /// The host's error.
 pub(super) fn set_options(socket: BorrowedFd<'_>, keeps_offset: bool) -> io::Result<()> {
     sockopt::set_tcp_nodelay(socket, true)?;
-    // The guest's questions whether its peer is there are answered here.
+    // The network answers the guest's keep-alive probes itself, so the host probes the peer.
     sockopt::set_socket_keepalive(socket, true)?;
-    // Urgent data is data as any other, for the guest's TCP, too.
+    // The guest's TCP treats urgent data as ordinary data, and the socket must do the same.
     sockopt::set_socket_oobinline(socket, true)?;
     if keeps_offset {
         iovec::set_peek_offset(socket, 0)?;
@@ -136,8 +139,7 @@ pub(super) fn set_options(socket: BorrowedFd<'_>, keeps_offset: bool) -> io::Res
     Ok(())
 }
 
-/// True if the host's kernel keeps the offset of TCP sockets, over both versions of IP, as far as it has
-/// them.
+/// Returns true if the host's kernel keeps the offset of TCP sockets, for each version of IP that it has.
 pub(super) fn keeps_peek_offset() -> bool {
     let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
     any.into_iter().all(|address| match socket(address, SocketType::STREAM, None) {
@@ -175,7 +177,8 @@ mod tests {
         Ok(String::from_utf8(bytes[..count].to_vec()).unwrap())
     }
 
-    /// What there is to read once something is: the loopback delivers at once, or a little later.
+    /// Returns the next bytes, and waits for the first of them: the loopback delivers at once, or a little
+    /// later.
     fn peek_next(stream: &Stream, max: usize) -> Result<String, ErrorKind> {
         loop {
             match peek(stream, max) {

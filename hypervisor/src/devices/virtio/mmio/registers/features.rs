@@ -7,12 +7,12 @@ use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRE
 /// table, too ([`crate::devices::virtio::chain`]).
 const COMMON: u64 = 1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
-/// Offered and accepted features, of which the registers show 32 bits at a time: a page.
+/// Offered and accepted features. The registers show a page of 32 bits at a time.
 #[derive(Debug)]
 pub(super) struct Features {
     offered: u64,
     accepted: u64,
-    /// Whether the driver has accepted a feature above bit 63, where none is offered.
+    /// True if the driver has accepted a feature above bit 63. The device offers no feature there.
     has_accepted_beyond: bool,
     offered_page: u32,
     accepted_page: u32,
@@ -59,14 +59,14 @@ impl Features {
         self.accepted
     }
 
-    /// Whether `FEATURES_OK` may be set: the driver has accepted `VIRTIO_F_VERSION_1`, and only offered
-    /// features.
+    /// Returns true if `FEATURES_OK` may be set: the driver has accepted `VIRTIO_F_VERSION_1`, and only
+    /// offered features.
     pub(super) fn are_acceptable(&self) -> bool {
         let is_modern = self.accepted & 1 << VIRTIO_F_VERSION_1 != 0;
         is_modern && self.accepted & !self.offered == 0 && !self.has_accepted_beyond
     }
 
-    /// Whether `VIRTIO_RING_F_EVENT_IDX` is negotiated.
+    /// Returns true if `VIRTIO_RING_F_EVENT_IDX` is negotiated.
     pub(super) fn has_event_index(&self) -> bool {
         self.accepted & 1 << VIRTIO_RING_F_EVENT_IDX != 0
     }

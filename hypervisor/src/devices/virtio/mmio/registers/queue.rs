@@ -28,8 +28,8 @@ impl SplitAddress {
 
 /// A virtqueue, and the addresses that the driver has written for its parts (virtio 1.2 §2.7).
 ///
-/// The addresses are passed to the queue when the driver sets `QueueReady`, after a check: `virtio-queue`
-/// logs every invalid address, by which a guest could fill the host's log.
+/// The addresses are passed to the queue when the driver sets `QueueReady`. They are checked before, because
+/// `virtio-queue` logs every invalid address, and a guest could fill the host's log.
 #[derive(Debug)]
 pub(super) struct QueueRegisters {
     queue: Queue,
@@ -98,7 +98,8 @@ impl QueueRegisters {
         [self.descriptors, self.available, self.used] = [SplitAddress::default(); 3];
     }
 
-    /// Whether all parts are in guest memory. [`Queue::is_valid`] checks this, too, but logs each failure.
+    /// Returns true if all parts are in guest memory. [`Queue::is_valid`] checks this, too, but logs each
+    /// failure.
     fn is_in_memory(&self, memory: &GuestMemoryMmap) -> bool {
         let size = usize::from(self.queue.size());
         // Virtio 1.2 §2.7: a descriptor has 16 bytes; both rings have a header of 4 and an event index of 2

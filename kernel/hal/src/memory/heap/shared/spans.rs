@@ -1,7 +1,7 @@
-//! Blocks in [`Spans`], for size classes of which a CPU takes whole batches.
+//! Blocks in [`Spans`], for size classes from which a CPU takes whole batches.
 //!
-//! A CPU's first refills of a class are small, and come from talc. So a program that has few blocks of many
-//! sizes needs no span, which is 64 KiB. There are no new spans while little memory is free.
+//! The first refills of a class by a CPU are small, and come from talc. So a program that has few blocks of
+//! many sizes needs no span, which is 64 KiB. No new spans are made while little memory is free.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
@@ -13,7 +13,7 @@ use hermit_memory::spans::{self, CLASSES, Spans};
 
 use crate::memory::paging;
 
-/// Free memory in bytes below which there are no new spans: a machine with little memory needs it for other
+/// Free memory in bytes below which no new spans are made: a machine with little memory needs it for other
 /// sizes.
 const MIN_AVAILABLE: u64 = 4 << 20;
 
@@ -46,7 +46,7 @@ impl Words for SpanWords {
     }
 }
 
-/// Allocates memory, if much is free; returns its address.
+/// Allocates memory, if much memory is free; returns its address.
 fn claim(size: u64, align: u64) -> Option<u64> {
     paging::with(|memory| {
         let has_enough = memory.available() >= MIN_AVAILABLE;
@@ -66,7 +66,7 @@ impl SpanHeap {
         Self(Spans::new())
     }
 
-    /// Allocates a block of a size class. `None` if spans have no such blocks, or there is no memory for
+    /// Allocates a block of a size class. `None` if spans have no such blocks, or if there is no memory for
     /// another span.
     #[inline]
     pub(super) fn allocate(&mut self, class: usize) -> Option<NonNull<u8>> {
@@ -100,7 +100,7 @@ impl SpanHeap {
         bitmap.map(|bitmap| self.0.set_bitmap(&mut SpanWords, bitmap, memory)).is_some()
     }
 
-    /// Frees a block; `false` if it lies in no span.
+    /// Frees a block; `false` if it is not in a span.
     ///
     /// # Safety
     ///

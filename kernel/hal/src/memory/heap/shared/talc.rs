@@ -1,5 +1,5 @@
-//! talc as the shared heap, with [spans](SpanHeap) for blocks of which CPUs take whole batches. Both free
-//! pages again.
+//! talc as the shared heap, with [spans](SpanHeap) for size classes from which CPUs take whole batches. Both
+//! free their pages again.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -12,10 +12,10 @@ use super::spans::SpanHeap;
 use crate::memory::heap::pages::{self, GROWTH, PAGE};
 use crate::memory::paging;
 
-/// Bytes of a claimed block that talc uses itself: its lists (of the first block), and tags.
+/// Bytes of a claimed block that talc uses itself: tags, and in the first block its lists.
 const OVERHEAD: usize = 8 << 10;
 
-/// Free bytes at the end of a claimed block from which on most of them are given back.
+/// Number of free bytes at the end of a claimed block that makes talc give most of them back.
 const EXCESS: usize = 1 << 20;
 
 /// The allocator.
@@ -68,7 +68,7 @@ unsafe impl PageHeap for Talc {
 }
 
 impl Talc {
-    /// Frees a block that lies in no span. Not inlined: the path of the others needs few registers.
+    /// Frees a block that is not in a span. Not inlined, so that the path of the others needs few registers.
     ///
     /// # Safety
     ///

@@ -1,5 +1,5 @@
-//! TLSF (two-level segregated fit, crate `rlsf`) as the shared heap: allocating and freeing take a bounded
-//! number of instructions, whatever is allocated. It keeps the pages that it has claimed.
+//! TLSF (two-level segregated fit, crate `rlsf`) as the shared heap. Allocating and freeing take a bounded
+//! number of instructions in every case. It keeps the pages that it has claimed.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -11,7 +11,7 @@ use crate::memory::heap::pages;
 /// beyond any memory.
 const FIRST_LEVEL: usize = 32;
 
-/// Number of parts of each. A free block that is found is larger than necessary by at most one part.
+/// Number of parts of each size class. A found free block is larger than necessary by at most one part.
 const SECOND_LEVEL: usize = 16;
 
 /// The allocator.
@@ -22,13 +22,13 @@ pub(in crate::memory::heap) struct Tlsf {
     available: usize,
 }
 
-/// Number of bytes that a block takes, its header included; of one that is aligned to more than that at most.
+/// Number of bytes that a block takes, its header included. With a larger alignment, the maximum.
 fn taken(layout: Layout) -> usize {
     let padding = layout.align().saturating_sub(rlsf::GRANULARITY / 2);
     (layout.size() + padding + rlsf::GRANULARITY / 2).next_multiple_of(rlsf::GRANULARITY)
 }
 
-/// Number of bytes to claim for a block: what it takes, a part of its size class, and the end of the claimed
+/// Number of bytes to claim for a block: the block, a part of its size class, and the end of the claimed
 /// memory.
 fn needed(layout: Layout) -> Option<usize> {
     let size = layout.size().checked_add(layout.align())?.checked_add(2 * rlsf::GRANULARITY)?;

@@ -28,7 +28,7 @@ const ENDLESS: u64 = u32::MAX as u64;
 /// Nanoseconds per millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// How the flows of a cell become figures.
+/// Figure that is computed from the flows of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// Bytes per second.
@@ -55,7 +55,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Whether the flows go to the guest.
+    /// Returns true if the guest receives the flows.
     pub(super) fn is_to_guest(&self) -> bool {
         self.table == Table::LossyToServer
     }
@@ -78,7 +78,7 @@ pub(super) fn groups(is_long: bool) -> Vec<(&'static str, Vec<Cell>)> {
     ]
 }
 
-/// Returns a path; its queue holds what is sent in a round-trip time.
+/// Returns a path. Its queue holds as many bytes as the bottleneck sends in a round-trip time.
 fn path(round_trip_ms: u64, loss_ppm: u64) -> Impairments {
     Impairments {
         loss_ppm,

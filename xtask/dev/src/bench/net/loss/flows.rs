@@ -14,7 +14,7 @@ use super::cells::{Cell, Measure};
 /// Time for which the client may take longer than its flows.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a flow has reached.
+/// Result of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FlowResult {
     pub(super) bytes: f64,

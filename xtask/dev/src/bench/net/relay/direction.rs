@@ -1,5 +1,11 @@
 //! One direction of the relay: a thread that receives frames, lets them pass the emulated path and sends
 //! them.
+//!
+//! The thread sleeps in poll(2) until a frame arrives or the next frame leaves the path, whichever is first.
+//! The [`Emulator`] decides when a frame leaves, or that it is lost. It is behind a mutex: the suite replaces
+//! the path between measurements, and reads the counts. A sender that blocks delays this direction only.
+//! `max_lateness` shows whether the thread was scheduled in time: if it is large, the host was too busy for
+//! the measurement.
 
 use std::fmt;
 use std::io;
@@ -18,13 +24,13 @@ const MAX_FRAME: usize = 1518;
 /// Maximum time until a thread sees that the relay ends.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What frames are received from: a descriptor that can be polled, at which each read returns a frame.
+/// Source of frames: a descriptor that can be polled. Each read returns one frame.
 pub(super) trait Receiver: AsFd {
     /// Receives a frame and returns its size.
     fn receive(&self, frame: &mut [u8]) -> io::Result<usize>;
 }
 
-/// What frames are sent to.
+/// Destination of frames.
 pub(super) trait Sender {
     /// Sends a frame. One that the receiver cannot take is lost.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
@@ -128,7 +134,7 @@ impl Direction {
         Some(frame)
     }
 
-    /// Returns the time until the next frame leaves, if that is soon.
+    /// Returns the time until the next frame leaves, at most [`STOP_INTERVAL`].
     fn timeout(&self) -> Duration {
         let next = self.state().path.next_departure();
         let next = next.map(|time| Duration::from_nanos(time.saturating_sub(self.now())));
@@ -145,7 +151,7 @@ impl Direction {
     }
 }
 
-/// Waits until a frame can be received, and returns whether it can.
+/// Waits until a frame can be received, or until the timeout. Returns true if a frame can be received.
 fn is_readable(receiver: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
     let count = poll(&mut [PollFd::new(receiver, PollFlags::IN)], Some(&timeout));

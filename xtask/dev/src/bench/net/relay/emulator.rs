@@ -12,7 +12,7 @@ use fastrand::Rng;
 /// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The whole, of which loss and reordering are parts.
+/// Denominator of the rates of loss and reordering.
 const MILLION: u64 = 1_000_000;
 
 /// Parameters of one direction of a path. The default passes each frame on at once.

@@ -1,5 +1,5 @@
-//! A DNS server on the host that resolves every name to one address (RFC 1035), and those that start with
-//! [`MANY`] to more addresses than fit a datagram.
+//! A DNS server on the host (RFC 1035). It resolves every name to the same address, and names that start with
+//! [`MANY`] to more addresses than fit into a datagram.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -9,19 +9,19 @@ use std::thread::{self, JoinHandle};
 /// The port of DNS servers, which only root may bind.
 const PORT: u16 = 53;
 
-/// Start of the names with many addresses, of which the first one is that of other names.
+/// Prefix of names that have many addresses. The first of these is the address of all other names.
 const MANY: &[u8] = b"many";
 
 /// Number of their addresses.
 const MANY_ADDRESSES: u8 = 100;
 
-/// Maximum size of a response over UDP in bytes, which all resolvers take.
+/// Maximum size in bytes of a response over UDP without EDNS (RFC 1035 §2.3.4). All resolvers accept it.
 const MAX_DATAGRAM: usize = 512;
 
 /// Size of a message's header, in bytes.
 const HEADER: usize = 12;
 
-/// Size of a question's type and class behind its name, in bytes.
+/// Size of a question's type and class, which follow its name, in bytes.
 const TYPE_AND_CLASS: usize = 4;
 
 /// The question type of IPv4 addresses.
@@ -37,8 +37,8 @@ pub(super) struct DnsServer {
     own: Ipv4Addr,
     socket: UdpSocket,
     threads: Vec<JoinHandle<()>>,
-    /// The last field: fields are dropped in their order, and the next server binds the port that the socket
-    /// has.
+    /// The last field, because fields are dropped in their order: the socket must be closed before the next
+    /// server binds the same port.
     _running: MutexGuard<'static, ()>,
 }
 
@@ -53,7 +53,7 @@ impl DnsServer {
         Self::serve_at(Ipv4Addr::LOCALHOST, address)
     }
 
-    /// As [`Self::serve`], at an address of the host.
+    /// Starts a server as [`Self::serve`] does, but at an address of the host.
     pub(super) fn serve_at(own: Ipv4Addr, address: Ipv4Addr) -> io::Result<Self> {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = UdpSocket::bind((own, PORT))?;
@@ -112,8 +112,8 @@ fn serve_all(listener: &TcpListener, address: Ipv4Addr) {
     }
 }
 
-/// The response to a question: the address, or many, or no record if the question is of another type. A
-/// response beyond `limit` bytes is truncated: it has no record.
+/// Returns the response to a query: the address, or many addresses, or no record if the query is for another
+/// type than A. A response longer than `limit` bytes is truncated: it has no record, and the flag TC is set.
 fn answer(question: &[u8], address: Ipv4Addr, limit: usize) -> Option<Vec<u8>> {
     let name = question.get(HEADER..)?.iter().position(|&byte| byte == 0)? + 1;
     let end = HEADER + name + TYPE_AND_CLASS;

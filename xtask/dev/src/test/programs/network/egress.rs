@@ -1,4 +1,5 @@
-//! Which hosts a guest connects to: the egress policy of uhyve, for guests in QEMU, too.
+//! The egress policy of uhyve, which limits the hosts that a guest connects to. It also holds for guests in
+//! QEMU.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -64,7 +65,7 @@ fn opens_address_of_the_host(platform: &TestPlatform<'_>) -> Result<()> {
     client.expect(0, &[BODY]).map(drop)
 }
 
-/// With the same options as above, but for the rule.
+/// Without the rule that allows the address, the guest does not reach it.
 fn closes_address_of_the_host(platform: &TestPlatform<'_>) -> Result<()> {
     let (listener, client) = server_and_client(platform, &[])?;
     let address = listener.local_addr()?;

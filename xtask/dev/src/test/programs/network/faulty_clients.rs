@@ -32,7 +32,8 @@ const DELAYED: Duration = Duration::from_millis(TIMEOUT / 2);
 /// Time between two bytes of a slow request, which arrives within the server's timeout.
 const WRITE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Time between two slow reads of the response, for which the server allows more time.
+/// Time between two slow reads of the response. The server allows more time for a response than for a
+/// request.
 const READ_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of attempts of a slow client: on a busy machine the timeout may pass.

@@ -1,4 +1,4 @@
-//! Whether a guest reaches the host's loopback: only if it is opened to it, and then by name.
+//! The host's loopback interface: a guest reaches it only with `host-loopback`, and then by name.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};

@@ -126,15 +126,15 @@ pub(super) fn get_within(address: SocketAddr, path: &str, timeout: Duration) -> 
     Connection::within(address, timeout)?.get(path)
 }
 
-/// As [`get`], repeated: the program that forwards a port accepts connections before the guest is ready, and
-/// then drops them.
+/// Repeats [`get`] until it succeeds. A VMM accepts connections to a forwarded port before the guest is
+/// ready, and then drops them.
 pub(super) fn get_with_retries(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     with_timeouts(|timeout| get_within(address, path, timeout))
 }
 
-/// Timeout of an attempt to reach a server that may not be ready, of which the first began at `start`: as
-/// long as all before it together. A guest that needs a second for an answer would else be kept busy by
-/// connections that were given up.
+/// Returns the timeout of an attempt to reach a server that may not be ready. The first attempt began at
+/// `start`; each one may take as long as all before it together. With short timeouts, a guest that needs a
+/// second for an answer would be kept busy by abandoned connections.
 pub(super) fn attempt_timeout(start: Instant) -> Duration {
     start.elapsed().max(FIRST_TIMEOUT)
 }

@@ -33,7 +33,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Number of bursts that may be repeated because of a pause.
 const MAX_REPEATS: u16 = 5;
 
-/// Interval at which peers repeat what was not answered.
+/// Interval at which peers repeat segments that were not answered.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Limit of the duration. It only bounds how long a failed test hangs.
@@ -63,7 +63,7 @@ pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
-/// What a peer waits for.
+/// State of a peer, named after the event that it waits for.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// The SYN-ACK.
@@ -95,8 +95,8 @@ impl Burst {
         Ok(Self { target, address: Ipv4Addr::new(198, 18, high, low), sender, receiver, peers })
     }
 
-    /// Connects all peers at once; returns whether this process was not paused. Fails if a peer is reset or
-    /// not served.
+    /// Connects all peers at once. Returns false if this process was paused meanwhile: the result is then not
+    /// valid. Fails if a peer is reset or not served.
     fn run(mut self) -> Result<bool> {
         let start = Instant::now();
         let (mut repeated, mut last) = (start, start);
@@ -126,7 +126,7 @@ impl Burst {
         })
     }
 
-    /// Receives what has arrived; waits a little if nothing has.
+    /// Receives all packets that have arrived. Waits up to 5 ms for the first one.
     fn receive(&mut self) -> Result<()> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
         match poll(&mut [PollFd::new(&self.receiver, PollFlags::IN)], Some(&timeout)) {

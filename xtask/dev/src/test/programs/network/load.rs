@@ -25,14 +25,14 @@ const DESCRIPTORS: u64 = 4_096;
 /// Number of connections one after the other.
 const IN_A_ROW: usize = 10_000;
 
-/// The same where the processor is emulated.
+/// Number of connections one after the other if the processor is emulated.
 const FEW_IN_A_ROW: usize = 2_000;
 
 /// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(240);
 
-/// How much more memory a server may use after its clients are gone, in bytes: caches and fragments. A leaked
-/// connection is 16 KiB or more.
+/// Growth of a server's memory, in bytes, that is accepted after its clients are gone: caches and fragments.
+/// A leaked connection is 16 KiB or more.
 const MAX_KEPT: u64 = 2 << 20;
 
 /// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a

@@ -19,19 +19,19 @@ const PORT: u16 = 8080;
 /// Number of clients at the same time.
 const CLIENTS: usize = 8;
 
-/// One request of so many panics, on average.
+/// Average number of requests for each one that panics.
 const PANIC_INTERVAL: usize = 10;
 
 /// Number of requests.
 const REQUESTS: usize = 2_000;
 
-/// The same with `--long`.
+/// Number of requests with `--long`.
 const MANY_REQUESTS: usize = 100_000;
 
 /// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(300);
 
-/// What the panic prints, without the number of notes.
+/// Message of the panic, without the number of notes.
 const MESSAGE: &str = "this request panics, with";
 
 /// The handler, as the backtrace names it.

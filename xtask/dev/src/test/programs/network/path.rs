@@ -10,8 +10,8 @@ use super::tap::{self, Tap};
 use crate::test::platform::TestGuest;
 use hermit_interface::port_forward::PortForward;
 
-/// First of the ports that are tried. Hosts give neither these nor the [`PORTS`] behind it to sockets that
-/// ask for any port, as those of other tests do until a guest's VMM has bound the port.
+/// First of the [`PORTS`] ports that are tried. They are below the host's range of ephemeral ports. So no
+/// socket of another test, which binds any free port, can take one before the guest's VMM has bound it.
 const FIRST_PORT: u16 = 10_000;
 const PORTS: u16 = 10_000;
 

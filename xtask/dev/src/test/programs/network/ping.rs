@@ -17,19 +17,19 @@ use super::packets;
 /// Time between two requests.
 pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long the last replies may take.
+/// Maximum time until the last replies arrive.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Accepted loss per 1,000 requests to a guest that is up: a busy host may drop frames.
 const MAX_LOSS: usize = 100;
 
-/// Number of requests at the end, those of two seconds, of which at least half must be answered.
+/// Number of requests in the last two seconds. At least half of them must be answered.
 const LAST_REQUESTS: usize = 1_000;
 
-/// Number of requests at least once the guest is up.
+/// Minimum number of requests after the guest is up.
 const MIN_REQUESTS: usize = 1_500;
 
-/// How long a busy machine may take to send them.
+/// Maximum time to send these requests, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Size of the receive buffer in bytes, for replies that arrive while this process does not run. The default

@@ -15,7 +15,7 @@ pub(super) const READY: &str = "listening on";
 /// Added to the time limit of other guests.
 const MORE_TIME: Duration = Duration::from_secs(60);
 
-/// How often a guest that does not respond is asked to end.
+/// Maximum number of requests to end, if the guest does not respond.
 const MAX_EXIT_REQUESTS: usize = 3;
 
 /// Time that a guest has to end although the response to the request was lost.
@@ -31,7 +31,7 @@ pub(super) fn during(
     from_power_on(guest, |started| started.has_printed(READY.as_bytes()).and_then(|()| test()), request_exit)
 }
 
-/// As [`during`], with a test that starts together with the machine.
+/// Runs a server as [`during`] does, with a test that starts together with the machine.
 pub(super) fn from_power_on(
     guest: &TestGuest<'_>,
     test: impl FnOnce(&Started) -> Result<()>,

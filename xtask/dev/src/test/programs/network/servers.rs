@@ -1,4 +1,8 @@
-//! Servers behind a port of the host: `httpd`, `web`, `poll_server` and `udp_echo`.
+//! Servers behind a forwarded port of the host: `httpd`, `web`, `poll_server` and `udp_echo`.
+//!
+//! Each test boots a server with `-p`, and is its client, with std's sockets on the host. The first request
+//! is repeated until the server is ready. Then most tests open many connections one by one, and use all of
+//! them at the same time. A last request ends the server.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -27,7 +31,7 @@ const ECHO: usize = 50_000;
 /// Size of a large datagram, in bytes. The largest possible ones do not fit into a packet of the network.
 const LARGE_DATAGRAM: usize = 65_000;
 
-/// Limit of the time to open all connections: servers close connections that are idle for some ten seconds.
+/// Limit of the time to open all connections. Servers close connections that are idle for about ten seconds.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// Number of attempts to open them in time, on a busy machine.

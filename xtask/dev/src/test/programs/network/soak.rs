@@ -33,7 +33,7 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 /// Number of periods. The memory is measured at the end of each; the first one fills caches.
 const PERIODS: u32 = 10;
 
-/// Length of periods in which each work must get on.
+/// Minimum length of periods in which each kind of work must make progress.
 const LONG_PERIOD: Duration = Duration::from_secs(60);
 
 /// Number of works that the guest counts.
@@ -52,7 +52,7 @@ const MAX_THOUGHT: usize = 30;
 /// Bytes repeat their positions modulo this number.
 const CYCLE: u8 = 251;
 
-/// Builds the guest and runs it for so many seconds.
+/// Builds the guest and runs it for the given time.
 pub(in crate::test) fn test(report: &mut Report, seconds: u32) -> Result<()> {
     setup::ensure()?;
     let images = Images::build_one(EXAMPLE)?;

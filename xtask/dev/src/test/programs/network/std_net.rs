@@ -15,7 +15,7 @@ use xtask::workspace;
 /// Output on Linux, in the folder of `kernel/tests/net_calls`.
 const EXPECTED: &str = "expected.txt";
 
-/// Added to the time limit of other guests. The table takes half a minute on Linux, most of which is waiting.
+/// Time added to the limit of other guests. On Linux the table takes half a minute, most of it waiting.
 const MORE_TIME: Duration = Duration::from_secs(240);
 
 /// Number of rows that may differ at first.
@@ -87,8 +87,8 @@ fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
     all_right(&wrong)
 }
 
-/// Whether `net_calls` runs the row if it is given the name: of the row, of its family, or of the row without
-/// an IP version.
+/// Returns true if `net_calls` runs the row for an argument `name`: the name of the row, of its family, or of
+/// the row without an IP version.
 fn begins_with(row: &str, name: &str) -> bool {
     row.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -107,7 +107,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs the rows of these names, and returns those that differ from what is expected.
+/// Runs the rows of these names, and returns the rows whose results differ from the expected ones.
 fn compare(
     platform: &TestPlatform<'_>,
     names: &[&str],
@@ -129,7 +129,7 @@ fn compare(
     Ok(wrong)
 }
 
-/// Whether a busy host may be the cause: it makes few rows differ, and none hang or end.
+/// Returns true if a busy host may be the cause: few rows differ, and no row hangs or ends the program.
 fn may_be_repeated(wrong: &[Difference]) -> bool {
     let is_fatal = |wrong: &Difference| FATAL.contains(&&*wrong.got);
     (1..=MAX_REPEATED).contains(&wrong.len()) && !wrong.iter().any(is_fatal)

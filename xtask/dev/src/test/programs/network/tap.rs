@@ -1,4 +1,9 @@
 //! Taps: network interfaces of the host that a guest is connected to, each with subnets of its own.
+//!
+//! With a tap, host and guest share an Ethernet link. Tests use it for things that sockets of the host cannot
+//! carry: raw packets, ICMP, neighbour discovery, and addresses of the guest's own. Creating a tap takes the
+//! capabilities CAP_NET_ADMIN and CAP_NET_RAW. Tests run side by side, even of two processes, so names and
+//! subnets contain the process ID and a counter. Taps that a killed process has left are removed first.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,7 +50,7 @@ pub(super) fn reason_against() -> Option<String> {
     ip("link show lo").err().map(|error| format!("it needs ip(8): {error:#}"))
 }
 
-/// Whether a file `/proc/PID/status` lists the capabilities.
+/// Returns true if the text of a file `/proc/PID/status` lists the capabilities.
 fn has_capabilities(status: &str) -> bool {
     let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());

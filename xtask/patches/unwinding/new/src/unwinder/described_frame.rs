@@ -26,7 +26,7 @@ pub struct Frame {
     description: Description,
 }
 
-/// What the tables say of frames at an address.
+/// Description of frames at an address, from the tables.
 #[derive(Clone, Copy, Debug)]
 struct Description {
     personality: usize,
@@ -105,8 +105,8 @@ impl Frame {
     }
 }
 
-/// Bits of the word that has what is shorter than a word: number of the CFA's register, and size of arguments
-/// above.
+/// Bits of the word that holds the fields that are shorter than a word: number of the CFA's register, and
+/// size of arguments above.
 const HAS_RULES: usize = 1 << 8;
 const IS_SIGNAL_TRAMPOLINE: usize = 1 << 9;
 const ARGUMENTS_SIZE_SHIFT: u32 = 16;

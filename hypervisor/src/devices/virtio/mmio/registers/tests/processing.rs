@@ -7,7 +7,7 @@ use crate::devices::virtio::QueueProgress;
 use crate::devices::virtio::mmio::ServeOutcome;
 use crate::devices::virtio::test_utils::{BUFFERS, TestDriver};
 
-/// Length of a chain, two of which reach the work limit.
+/// Length of a chain. Two such chains reach the work limit.
 const LONG_CHAIN: u32 = 0x2_0000;
 
 #[test]

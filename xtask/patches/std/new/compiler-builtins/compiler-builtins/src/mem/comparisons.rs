@@ -37,7 +37,7 @@ pub unsafe fn compare_bytes(a: *const u8, b: *const u8, count: usize) -> i32 {
     order(a, b)
 }
 
-/// Compares at least 8 bytes, of which the first 8 are equal. Bytes that are equal are read twice where that
+/// Compares at least 8 bytes whose first 8 are equal. Bytes that are equal are read twice where that
 /// needs fewer branches.
 #[inline(always)]
 unsafe fn compare_rest(a: *const u8, b: *const u8, count: usize) -> i32 {

@@ -1,6 +1,6 @@
 //! Memory functions of programs: moves of vectors, since a string instruction takes as long to start as these
-//! take for a hundred bytes. What is long is moved by vectors of 32 bytes where the processor has them.
-//! Emulated processors are slow at vectors: there, string instructions move what is long.
+//! take for a hundred bytes. Long sizes are moved by vectors of 32 bytes where the processor has them.
+//! Emulated processors are slow at vectors: there, string instructions move long sizes.
 //!
 //! The first and the last bytes are moved as a whole, whatever they have in common, so no size needs moves of
 //! single bytes. What a move may overwrite is read before it, as `memmove` requires. Set-up makes this a
@@ -19,7 +19,7 @@ use core::arch::x86_64::{__m128i, __m256i};
 const VECTOR: usize = size_of::<__m128i>();
 const BLOCK: usize = 4 * VECTOR;
 
-/// From so many bytes on, it is selected what is faster.
+/// From so many bytes on, the fastest way on this processor is selected.
 const LONG: usize = 256;
 
 /// From so many bytes on, fast string instructions are faster than vectors.

@@ -1,5 +1,5 @@
-//! What moves memory fastest on this processor, and whether it has wide vectors: the kernel's answer, asked
-//! for once.
+//! The fastest way to move memory on this processor, and whether it has wide vectors. The kernel knows, and
+//! is asked once.
 
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,7 @@
 //! Vectors of 16 bytes, which each processor has, and of 32 bytes, by AVX2 (SDM volume 1, chapter 14).
 //!
-//! What has a type of vectors as a parameter is always inline: it becomes a part of a function that is
-//! compiled for the processors which have these vectors, and is as unsafe as that.
+//! A function with a parameter of a vector type is always inline: it becomes a part of a function that is
+//! compiled for processors with these vectors, and is as unsafe as that.
 
 use core::arch::x86_64::{
     __m128i, __m256i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,

@@ -1,4 +1,4 @@
-//! What files have besides the functions of every platform: names and meanings as in `std::os::unix::fs`.
+//! Functions of files beyond those of every platform, with the names and meanings of `std::os::unix::fs`.
 //!
 //! Part of the std that `cargo xtask setup` builds; the published one has no such module.
 
@@ -232,16 +232,16 @@ impl MetadataExt for Metadata {
 /// Types of files besides regular files, directories and symbolic links.
 #[stable(feature = "hermit_fs", since = "1.95.0")]
 pub trait FileTypeExt {
-    /// Whether it is a block device.
+    /// Returns true if it is a block device.
     #[stable(feature = "hermit_fs", since = "1.95.0")]
     fn is_block_device(&self) -> bool;
-    /// Whether it is a character device.
+    /// Returns true if it is a character device.
     #[stable(feature = "hermit_fs", since = "1.95.0")]
     fn is_char_device(&self) -> bool;
-    /// Whether it is a pipe.
+    /// Returns true if it is a pipe.
     #[stable(feature = "hermit_fs", since = "1.95.0")]
     fn is_fifo(&self) -> bool;
-    /// Whether it is a socket.
+    /// Returns true if it is a socket.
     #[stable(feature = "hermit_fs", since = "1.95.0")]
     fn is_socket(&self) -> bool;
 }

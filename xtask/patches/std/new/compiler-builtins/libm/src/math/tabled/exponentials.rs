@@ -6,7 +6,7 @@ use super::tables::EXP;
 /// Steps of the table from one power of two to the next.
 const STEPS: i32 = 128;
 
-/// 128 / ln 2, and its inverse in two parts, of which the first has so few bits that products with steps are
+/// 128 / ln 2, and its inverse in two parts. The first part has so few bits that products with steps are
 /// exact.
 const STEPS_BY_LN2: f64 = f64::from_bits(0x4067_1547_652b_82fe);
 const LN2_BY_STEPS_HIGH: f64 = f64::from_bits(0x3f76_2e42_fef8_0000);
@@ -33,7 +33,7 @@ const UNDERFLOW: f64 = -746.0;
 const OVERFLOW_2: f64 = 1024.0;
 const UNDERFLOW_2: f64 = -1076.0;
 
-/// Those of f32. 2^-150, in the middle between 0 and the smallest number, is 0.
+/// The same limits of f32. 2^-150, in the middle between 0 and the smallest number, is 0.
 const OVERFLOW_F32: f64 = 89.0;
 const UNDERFLOW_F32: f64 = -103.972_077_083_991;
 const OVERFLOW_2_F32: f64 = 128.0;

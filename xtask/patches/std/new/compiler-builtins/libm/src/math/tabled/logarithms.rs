@@ -17,7 +17,7 @@ const INDEX_SHIFT: u32 = 52 - LOG.len().ilog2();
 const SHORT: u64 = 0xffff_ffe0_0000_0000;
 const HALF_OF_SHORT: u64 = 0x10_0000_0000;
 
-/// ln 2 in two parts, of which the first is a multiple of 2^-42: its product with an exponent is exact.
+/// ln 2 in two parts. The first part is a multiple of 2^-42: its product with an exponent is exact.
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fefa_3800);
 const LN2_LOW: f64 = f64::from_bits(0x3d2e_f357_93c7_6730);
 
@@ -31,7 +31,7 @@ const TWO_54: f64 = (1_u64 << 54) as f64;
 /// A number whose unit in the last place is 1.
 const ONE_BY_ONE: f64 = 1.5 * (1_u64 << 52) as f64;
 
-/// Converts a small number. The processor's conversion would wait for what was in the register before.
+/// Converts a small number. The processor's conversion would wait for the register's former value.
 #[inline]
 fn to_f64(number: i64) -> f64 {
     f64::from_bits(ONE_BY_ONE.to_bits().wrapping_add(number as u64)) - ONE_BY_ONE
@@ -68,8 +68,8 @@ impl Parts {
     }
 }
 
-/// Logarithms of what is no positive, finite number. Not inline, so that an f32 is converted in its own
-/// register: in another one, the conversion would wait for what was there before.
+/// Logarithms of numbers that are not positive and finite. Not inline, so that an f32 is converted in its own
+/// register: in another one, the conversion would wait for the former value.
 #[cold]
 #[inline(never)]
 extern "C" fn special(x: f64) -> f64 {

@@ -4,7 +4,7 @@ use super::arithmetic::{Arithmetic, selected};
 use super::exponentials::{far_exp, far_exp_f32, is_near, is_near_f32, near_exp, near_exp_f32};
 use super::logarithms::{is_usual, log_as_sum, log_of_f32};
 
-/// What kind of number an exponent is.
+/// Kind of number that an exponent is.
 #[derive(Clone, Copy, PartialEq)]
 enum Parity {
     Fraction,
@@ -58,7 +58,7 @@ enum Base {
     Special(f64),
 }
 
-/// Whether x^y has a base that is no positive, finite number.
+/// Returns true if the base of x^y is not a positive, finite number.
 #[inline(never)]
 fn base(x: f64, y: f64) -> Base {
     if !is_usual(x.abs()) || !is_usual(y.abs()) {

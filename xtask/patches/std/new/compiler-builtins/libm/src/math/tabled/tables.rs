@@ -134,7 +134,7 @@ pub(super) const EXP: [[u64; 2]; 128] = [
 ];
 
 /// For each interval of mantissas from 0.6875 on, of 2^-9 below 1 and of 2^-8 from 1 on: a number c of at
-/// most 9 bits, near the inverse of the interval's middle, and -ln c in two parts, of which the first is a
+/// most 9 bits, near the inverse of the interval's middle, and -ln c in two parts. The first part is a
 /// multiple of 2^-42.
 pub(super) const LOG: [[u64; 3]; 256] = [
     [0x3ff7_4000_0000_0000, 0xbfd7_eaf8_3b82_b000, 0x3cee_4da6_2d0c_25ad],

@@ -24,7 +24,7 @@ const COEFFICIENTS: [[f64; 4]; 2] = [
     ],
 ];
 
-/// pi/2 in two parts, of which the first has 25 bits: its products with numbers below 2^28 are exact.
+/// pi/2 in two parts. The first part has 25 bits: its products with numbers below 2^28 are exact.
 const PI_BY_2_HIGH: f64 = f64::from_bits(0x3ff9_21fb_5000_0000);
 const PI_BY_2_LOW: f64 = f64::from_bits(0x3e51_10b4_611a_6263);
 
