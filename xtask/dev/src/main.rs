@@ -1,5 +1,5 @@
-//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. `cargo xtask` builds
-//! and starts this program for them.
+//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. For these commands,
+//! `cargo xtask` builds and starts this program.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,8 @@ mod bench;
 mod burst;
 mod compatibility;
 mod figures;
+#[cfg(test)]
+mod guides;
 mod lint;
 mod test;
 
@@ -41,7 +43,7 @@ enum Command {
     NetBench(bench::net::NetBenchPlan),
 }
 
-/// All commands of `cargo xtask`: the users' and those of this program.
+/// Returns all commands of `cargo xtask`: those for users and those of this program.
 fn command_line() -> clap::Command {
     let own = Arguments::command();
     own.get_subcommands().fold(xtask::cli::Arguments::command(), |all, own| {
