@@ -1,11 +1,12 @@
 //! The functions that the kernel exports, by family.
 //!
-//! Each is declared under its short name and linked as `sys_` and that name. Unless documented otherwise, a
-//! function returns 0 or a count on success, and a negated error number on failure. The kernel uses pointers
-//! only until the call returns.
+//! Each is declared under its short name. The symbol that it is linked to has the prefix `sys_`. Unless
+//! documented otherwise, a function returns 0 or a count on success, and a negated error number on failure.
+//! The kernel uses pointers only until the call returns.
 //!
-//! All are unsafe to call for one common reason: the symbols exist only in an image, which contains the
-//! kernel. The section `Safety` of a function has its further requirements.
+//! All except [`string_moves`](crate::string_moves) are unsafe to call for one common reason: the symbols
+//! exist only in an image, which contains the kernel. The section `Safety` of a function lists its further
+//! requirements.
 
 #![expect(unsafe_code, reason = "declarations of foreign functions")]
 

@@ -1,12 +1,12 @@
 //! The ABI between programs and kernel: functions, types and constants, in C's calling convention and layout.
 //!
-//! std is built on this crate, which replaces the published `hermit-abi`. It has every name, type and value
-//! of that crate's version 0.5.2, so an unmodified std and all crates that use `hermit_abi` compile with it.
-//! The documentation is the contract that the kernel implements.
+//! std is built on this crate, which replaces the published `hermit-abi`. This crate has every name, type and
+//! value of version 0.5.2 of the published one, so an unmodified std and all crates that use `hermit_abi`
+//! compile with it. The documentation is the contract that the kernel implements.
 //!
 //! - Functions are declarations of kernel symbols ([`SYMBOLS`]): memory, files by path, descriptors, sockets,
-//!   threads, synchronisation, time, process. They exist only in an image; on other targets they can be named
-//!   but not linked. Functions that this kernel does not support fail with an error.
+//!   threads, synchronisation, time, process. The symbols exist only in an image; on other targets the
+//!   functions can be named but not linked. Functions that this kernel does not support fail with an error.
 //! - A function that fails returns an error number ([`errno`](mod@errno)), negated:
 //!
 //!   ```

@@ -8,7 +8,7 @@ pub(crate) mod net;
 pub(crate) mod scalar;
 pub(crate) mod time;
 
-/// Asserts at compile time the size of a structure and the offset of each of its fields.
+/// Asserts at compile time the size of a structure and the offsets of the given fields.
 macro_rules! assert_layout {
     ($type:ty, size $size:literal $(, $field:ident @ $offset:literal)* $(,)?) => {
         const _: () = {

@@ -158,7 +158,7 @@ const _: () = {
     let _: fn(u8) -> hermit_abi::Priority = hermit_abi::Priority::from;
 };
 
-/// Checks that each name is another one for the given type.
+/// Checks that each name is an alias of the given type.
 macro_rules! aliases {
     ($($name:ident = $type:ty;)*) => {
         $(const _: fn(hermit_abi::$name) -> $type = |value| value;)*

@@ -10,16 +10,16 @@ const FOLDER: &str = "hermit-sys";
 #[derive(Debug)]
 pub(crate) struct BuildDir {
     path: PathBuf,
-    /// The folder is removed with its contents, because no later build can use it.
+    /// True if the folder is removed when this value is dropped, because no later build can use it.
     is_temporary: bool,
     _lock: File,
 }
 
 impl BuildDir {
-    /// Opens the directory for builds for a target with some libraries. In a workspace in which cargo has
-    /// built something, it is kept there: after an edit, cargo compiles only the changed crates. Otherwise it
-    /// lies below `out` until it is dropped. All components and features share it, so that their procedural
-    /// macros are compiled once.
+    /// Opens the folder for builds for `target` with the libraries `libraries`. If cargo has built something
+    /// in the workspace, the folder lies there and is kept: after an edit, cargo compiles only the changed
+    /// crates. Otherwise the folder lies below `out`, and is removed when the value is dropped. All
+    /// components and features share it, so that their procedural macros are compiled once.
     pub(crate) fn open(workspace: &Path, out: &Path, target: &str, libraries: &str) -> Result<Self, String> {
         let builds = workspace.join("target");
         let kept = builds.is_dir().then(|| builds.join(FOLDER));
@@ -60,7 +60,7 @@ impl BuildDir {
 impl Drop for BuildDir {
     fn drop(&mut self) {
         if self.is_temporary {
-            // What remains costs space, no more.
+            // Files that remain only cost space.
             let _: Result<(), _> = fs::remove_dir_all(&self.path);
         }
     }

@@ -1,10 +1,11 @@
 //! The cache of built objects, which all crates, profiles and target folders of a toolchain share.
 //!
-//! It lies beside std in the sysroot, in the folder of the program's target. If that is not writable, objects
-//! are still read from there, and new ones are kept in the user's cache folder. `cargo xtask setup --remove`
-//! removes both. The variable [`VARIABLE`] names another folder. An entry is an object and a file with its
-//! length and digest, written last: a truncated or changed object is no entry. One build of a component at a
-//! time holds the lock of that component.
+//! It lies next to std in the sysroot, in the folder of the program's target. If this folder is not writable,
+//! objects are still read from it, and new objects are kept in the user's cache folder. `cargo xtask setup
+//! --remove` removes both folders. The environment variable [`VARIABLE`] names another folder. An entry is an
+//! object and its seal: a file with the length and digest of the object, which is written last. A truncated
+//! or changed object does not match its seal, and is ignored. A build holds the lock of its component, so
+//! that only one process at a time builds a component.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +27,7 @@ pub(crate) const VARIABLE: &str = "HERMIT_OBJECT_CACHE";
 pub(crate) struct Cache {
     /// Folders that may have objects, in the order of the search.
     folders: Vec<PathBuf>,
-    /// The first of them that this process can write.
+    /// The first of `folders` that this process can write.
     writable: Option<PathBuf>,
 }
 
@@ -37,7 +38,7 @@ impl Cache {
             return Self::of(vec![PathBuf::from(folder)]);
         }
         let beside_std = toolchain.target(target);
-        // Set-up refuses a folder of the target that it did not create.
+        // The folder of the target must exist already: set-up refuses one that it did not create.
         let in_sysroot = beside_std.join("lib").is_dir().then(|| beside_std.join(FOLDER));
         Self::of(in_sysroot.into_iter().chain(user_cache::folder()).collect())
     }
@@ -61,7 +62,7 @@ impl Cache {
         Some(file)
     }
 
-    /// Puts the object of that name and key at `place`. False if it is in no folder, or is damaged.
+    /// Puts the object of that name and key at `place`. Returns false if no folder has an undamaged one.
     pub(crate) fn restore(&self, name: &str, key: &str, place: &Path) -> bool {
         self.folders.iter().any(|folder| restore_from(entry(folder, name, key), place))
     }
@@ -70,14 +71,14 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is full or has been removed, or if none is writable. The object at `place` is
-    /// whole all the same.
+    /// Fails if the folder is full or has been removed, or if no folder is writable. The object at `place` is
+    /// complete even then.
     pub(crate) fn store(&self, name: &str, key: &str, place: &Path) -> std::io::Result<()> {
         let folder = self.writable.as_ref().ok_or(std::io::ErrorKind::ReadOnlyFilesystem)?;
         let (object, seal) = entry(folder, name, key);
         let partial = folder.join(format!("{name}.partial"));
-        // Without its seal, the object that is replaced is no entry. A rename to another name of the same
-        // file would do nothing.
+        // Remove the seal first: without it, the old object is ignored. Remove the object, too: if both names
+        // were links to the same file, the rename would do nothing.
         let _: Result<(), _> = fs::remove_file(&seal);
         let _: Result<(), _> = fs::remove_file(&object);
         link(place, &partial)?;
@@ -88,7 +89,7 @@ impl Cache {
     }
 }
 
-/// Puts the object of an entry at `place`. False if there is none or it is damaged.
+/// Puts the object of an entry at `place`. Returns false if the object does not exist or is damaged.
 fn restore_from((object, seal): (PathBuf, PathBuf), place: &Path) -> bool {
     let (Ok(bytes), Ok(expected)) = (fs::read(&object), fs::read_to_string(&seal)) else { return false };
     if expected != sealed(&bytes) || link(&object, place).is_err() {
@@ -127,7 +128,7 @@ fn sealed(object: &[u8]) -> String {
     format!("{} {}\n", object.len(), digest::of_bytes(object))
 }
 
-/// Returns when an object was restored or stored last; the beginning of time if it has no seal.
+/// Returns the time at which an object was last restored or stored; the Unix epoch if it has no seal.
 fn last_use(object: &Path) -> SystemTime {
     let seal = fs::metadata(object.with_extension("seal"));
     seal.and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
@@ -144,7 +145,7 @@ fn link(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Creates a directory below an existing one, and returns true if files can be written to it.
 fn is_writable(folder: &Path) -> bool {
-    // A file of this process alone: two builds at once do not remove each other's.
+    // The file belongs to this process alone: two builds at once do not remove each other's file.
     let probe = folder.join(format!("probe.{}", std::process::id()));
     let created = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, ""));
     created.and_then(|()| fs::remove_file(&probe)).is_ok()
@@ -186,8 +187,8 @@ mod tests {
         let (built, place) = (folder.path().join("built.o"), folder.path().join("place.o"));
         fs::write(&built, "object").unwrap();
         cache.store("kernel", "1", &built).unwrap();
-        // As `of` finds it where the folder is mounted read-only; for root, permissions do not prevent
-        // writing.
+        // The value that `of` sets if the folder is mounted read-only. The test cannot use permissions: they
+        // do not prevent root from writing.
         cache.writable = None;
         assert!(cache.restore("kernel", "1", &place));
         assert!(cache.lock("kernel").is_none());

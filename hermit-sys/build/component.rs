@@ -1,4 +1,4 @@
-//! A component of the image that is compiled apart from the program: the kernel or the network stack.
+//! A component of the image, compiled separately from the program: the kernel or the network stack.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Component {
     pub(crate) manifest: PathBuf,
     /// Target triple, or the path of a target specification.
     pub(crate) target: String,
-    /// Files, and directories of files, that it is built from.
+    /// Source files, and directories of source files.
     pub(crate) sources: Vec<PathBuf>,
     /// Symbols that stay global.
     pub(crate) exports: Vec<String>,
@@ -39,23 +39,23 @@ const OUTER_VARIABLES: [&str; 8] = [
     "RUSTC_LINKER",
 ];
 
-/// Beginnings of the names of further such variables.
+/// Prefixes of the names of further such variables.
 const OUTER_PREFIXES: [&str; 4] = ["CARGO_BUILD_", "CARGO_FEATURE_", "CARGO_PROFILE_", "CARGO_TARGET_"];
 
-/// The number of processes that a build may start at a time is the user's choice for all builds.
+/// Variable with the number of parallel jobs. It stays, since the user has chosen it for all builds.
 const JOBS: &str = "CARGO_BUILD_JOBS";
 
 /// The toolchain that `cargo xtask setup` sets up, as `rust-toolchain.toml` names it.
 const TOOLCHAIN: &str = "1.95.0";
 
-/// Targets built into rustc. The one for soft-float images is not: `cargo xtask` writes a specification of
-/// it.
+/// Targets built into rustc. The target of soft-float images is not built in: `cargo xtask` writes a
+/// specification of it.
 const BUILT_IN: [&str; 2] = ["x86_64-unknown-none", "x86_64-unknown-hermit"];
 
 impl Component {
-    /// Makes cargo run the build script again when the sources change. Their paths are relative to this
-    /// package, in the folder `hermit-sys` of the workspace: a copy of a workspace with its target folder
-    /// watches its own sources.
+    /// Makes cargo run the build script again when the sources change. The paths are relative to this
+    /// package, the folder `hermit-sys` of the workspace, so that a copy of the workspace with its target
+    /// folder watches its own sources.
     pub(crate) fn watch(&self, workspace: &Path) {
         for path in &self.sources {
             let path = path.strip_prefix(workspace).map_or(path.clone(), |path| Path::new("..").join(path));
@@ -98,10 +98,11 @@ impl Component {
         for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_outer)) {
             cargo.env_remove(name);
         }
-        // Flags in the environment, even none, take precedence over those of the user's configuration.
+        // Flags in the environment, even an empty list, take precedence over the flags of the user's
+        // configuration.
         cargo.env("CARGO_ENCODED_RUSTFLAGS", "");
         if !BUILT_IN.contains(&self.target.as_str()) {
-            // A target specification in a file is unstable.
+            // A target specification in a file is an unstable feature of rustc.
             cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", "-Zunstable-options");
         }
         let output = cargo.output().map_err(|error| format!("cannot start cargo: {error}"))?;

@@ -1,7 +1,7 @@
 //! Digests of what an object is built from, and of the object itself.
 //!
-//! The hash is std's SipHash of 64 bits: it finds accidental differences, as cargo's fingerprints do. It may
-//! differ between releases of the compiler, whose version is one of the inputs.
+//! The hash is std's SipHash of 64 bits: it finds accidental differences, as cargo's fingerprints do. The
+//! hash may differ between releases of the compiler, whose version is one of the inputs.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -19,7 +19,7 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 pub(crate) struct Inputs(DefaultHasher);
 
 impl Inputs {
-    /// Adds bytes. The length goes first, so that two sequences of inputs never have the same bytes.
+    /// Adds bytes. The length goes first, so that different sequences of inputs never have the same bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.0.write_usize(bytes.len());
         self.0.write(bytes);

@@ -84,7 +84,7 @@ fn leave_out_tables(out: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Provides the objects of the components, side by side, and has the program linked with them.
+/// Provides the objects of the components in parallel, and makes cargo link them into the program.
 fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), String> {
     let objects: Vec<_> = thread::scope(|scope| {
         let provide = |component| scope.spawn(move || provider.provide(component));
@@ -93,8 +93,8 @@ fn provide_all(provider: &Provider, components: &[Component]) -> Result<(), Stri
     });
     for (component, object) in components.iter().zip(objects) {
         component.watch(provider.workspace());
-        // An object, not an archive: verbatim, since it is no `lib*.a`, and not bundled into the crate's own
-        // archive.
+        // The file is an object and not an archive: `verbatim`, since its name is not `lib*.a`, and
+        // `-bundle`, since it must not go into the crate's own archive.
         println!("cargo::rustc-link-lib=static:-bundle,+verbatim={}", object?);
     }
     println!("cargo::rustc-link-search=native={}", provider.out().display());

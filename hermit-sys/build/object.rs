@@ -1,4 +1,4 @@
-//! Links a static library into one object with few global symbols, by the tools that come with rustc.
+//! Links a static library into one object with few global symbols, using the tools that come with rustc.
 
 use std::path::Path;
 use std::process::Command;

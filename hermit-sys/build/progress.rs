@@ -1,4 +1,4 @@
-//! Notes to the user about what takes long.
+//! Notes to the user about steps that take long.
 //!
 //! Cargo keeps the output of build scripts to itself until they fail. A note therefore goes where cargo's own
 //! messages go: to the standard error of the cargo process, unless cargo runs with `--quiet`.
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 /// The flag of open(2), on x86-64.
 const O_APPEND: u32 = 0o2000;
 
-/// Time between two lines about a build, where they are not redrawn.
+/// Time between two lines about a build, on an output where lines cannot be redrawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Time between two drawings of the line about a build on a terminal.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Prints a line in the format of cargo's messages. One that cannot be printed is lost.
+/// Prints a line in the format of cargo's messages. A line that cannot be printed is lost.
 pub(crate) fn note(verb: &str, text: &str) {
     if let Some(stderr) = CargoStderr::open() {
         stderr.write(&(message(verb, text) + "\n"));
@@ -51,7 +51,7 @@ impl Drop for Ticker {
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.0.take() {
             drop(sender);
-            // A panic has been reported, and the build does not depend on it.
+            // A panic of the thread has been reported, and the build does not depend on the thread.
             let _: thread::Result<()> = thread.join();
         }
     }
@@ -61,7 +61,7 @@ fn still_building(name: &str, elapsed: Duration) -> String {
     message("Building", &format!("{name}: {} s", elapsed.as_secs()))
 }
 
-/// Formats text as cargo's messages are.
+/// Returns text in the format of cargo's messages.
 fn message(verb: &str, text: &str) -> String {
     format!("{verb:>12} {text}")
 }

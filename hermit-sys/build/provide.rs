@@ -46,7 +46,8 @@ impl Provider {
         if cache.restore(&name, &key, &place) {
             return Ok(file);
         }
-        // Another process may build it: then it is in the cache when this one gets the lock.
+        // Another process may be building the object, which is then in the cache when this process gets the
+        // lock.
         let _lock = cache.lock(&name);
         if cache.restore(&name, &key, &place) {
             return Ok(file);
@@ -78,7 +79,7 @@ impl Provider {
         let libraries = self.toolchain.libraries(&component.target);
         let dir = BuildDir::open(&self.workspace, &self.out, &component.target, &libraries)?;
         let library = component.compile(&dir)?;
-        // The file that is there may be the cache's own.
+        // The present file may be a link to the cache's object, which must not be overwritten.
         let _: Result<(), _> = std::fs::remove_file(place);
         object::link(component, &self.toolchain, &library, place)?;
         drop(ticker);

@@ -28,8 +28,9 @@ impl Toolchain {
         self.sysroot.join("lib/rustlib").join(target)
     }
 
-    /// Describes the libraries of a target, but the one that contains the default kernel: names, sizes and
-    /// times of installation of their files. A compiled crate fits only those that it was compiled with.
+    /// Describes the libraries of a target, except the one that contains the default kernel: names, sizes and
+    /// times of installation of their files. A compiled crate fits only the libraries that it was compiled
+    /// with.
     pub(crate) fn libraries(&self, target: &str) -> String {
         let mut lines: Vec<_> = fs::read_dir(self.target(target).join("lib"))
             .into_iter()

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 /// Name of the folder of objects, in the folder of a target and in the user's cache folder.
 pub(crate) const FOLDER: &str = "hermit-objects";
 
-/// Returns the folder of objects in the user's folder for caches, by the XDG base directory specification;
-/// `None` if the user has no such folder.
+/// Returns the folder of objects in the user's folder for caches, according to the XDG base directory
+/// specification; `None` if the user has no such folder.
 pub(crate) fn folder() -> Option<PathBuf> {
     let caches = match env::var_os("XDG_CACHE_HOME").map(PathBuf::from) {
         Some(folder) if folder.is_absolute() => folder,

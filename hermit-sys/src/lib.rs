@@ -1,13 +1,13 @@
-//! The one dependency of a program: makes it an image that boots by itself.
+//! The only dependency that a program needs to become an image that boots by itself.
 //!
-//! With this crate as a dependency for the target,
+//! Add this crate to the dependencies for the target:
 //!
 //! ```toml
 //! [target.'cfg(target_os = "hermit")'.dependencies]
 //! hermit-sys = { path = "..." }
 //! ```
 //!
-//! and a `use` that links it,
+//! Link it with a `use`:
 //!
 //! ```
 //! #[cfg(target_os = "hermit")]
@@ -18,11 +18,12 @@
 //! }
 //! ```
 //!
-//! `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets nothing is built.
+//! Then `cargo build --target x86_64-unknown-hermit` makes a bootable image. For other targets, this crate
+//! builds no kernel.
 //!
 //! `std` finds the kernel by the symbols of its ABI (`hermit-abi`). This crate has the functions that `std`
-//! lacks: [`shutdown`], the host's requests to end. It works on Linux, too, if the crate is a dependency for
-//! all targets.
+//! lacks: [`shutdown`], the host's requests to end. [`shutdown`] works on Linux, too, if the crate is a
+//! dependency for all targets.
 //!
 //! The build script builds the kernel and the network stack, makes all their symbols local except those of
 //! the ABI, and links both into the program. The features `fifo` and `round-robin` select the scheduling

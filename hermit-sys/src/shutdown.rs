@@ -4,7 +4,8 @@
 //! A program that calls none of these functions ends at once, with the exit code 128 + signal, as Linux does
 //! by default. The first call of any of them declares that the program handles requests. From then on a
 //! request is only reported, and the program has the grace period (`--grace`, 10 seconds by default) to
-//! finish its work and exit with a code of its own. After that, or upon a second request, it is killed.
+//! finish its work and exit with a code of its own. After the grace period, or upon a second request, the
+//! program is killed.
 //!
 //! ```no_run
 //! use std::thread;
@@ -35,7 +36,7 @@ use unix as system;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Waits until the program is requested to end. Returns at once if it has been.
+/// Waits until the program is requested to end. Returns at once if this has happened before.
 ///
 /// # Errors
 ///

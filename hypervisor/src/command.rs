@@ -1,10 +1,10 @@
 //! The command `uhyve`: from the command line to the exit code.
 //!
-//! `main` parses the command line, and runs a guest or another command. It handles signals and the time limit
-//! from the start on, because reading a file can block. Once the guest runs, the main thread only waits for
-//! the first of three events: the VM shuts down, a signal arrives, or a time limit passes. Each of these ends
-//! has a reason and an exit code. The exit code is returned, and both are written to the report (`--report`)
-//! if the user has asked for it.
+//! `main` parses the command line, and runs a guest or another command. Signals and the time limit are
+//! handled from the start, because reading a file can block. Once the guest runs, the main thread only waits
+//! for the first of three events: the VM shuts down, a signal arrives, or a time limit passes. Each event
+//! determines a reason and an exit code. `main` returns the exit code, and writes both to the report
+//! (`--report`) if the user has asked for one.
 
 mod alarm;
 mod check;
@@ -48,7 +48,8 @@ const USAGE_ERROR: u8 = 2;
 #[must_use]
 pub fn main() -> ExitCode {
     let started = Instant::now();
-    // Before anything else: a signal must be able to end this process while it reads files.
+    // This comes before anything else, because a signal must be able to end this process while it reads
+    // files.
     if let Err(error) = signals::unblock_all() {
         return failed(format_args!("cannot unblock signals: {error}"), NOT_STARTED);
     }
@@ -78,7 +79,7 @@ pub fn main() -> ExitCode {
     {
         return failed(format_args!("--report: {}: {error}", path.display()), USAGE_ERROR);
     }
-    // From here on, the report can say that the time limit was reached.
+    // The report is in place, so the alarm's handler can now write that the time limit was reached.
     alarm::arm();
     let cgroup = arguments.cgroup.clone();
     let config = match arguments.config() {
@@ -115,7 +116,7 @@ fn serve_network(arguments: &NetArguments) -> ExitCode {
     }
 }
 
-/// State that is set up before files are read: signals and time limits.
+/// Signals and time limits, which are set up before files are read.
 #[derive(Debug)]
 struct Prepared {
     started: Instant,
@@ -134,7 +135,7 @@ impl Prepared {
     }
 }
 
-/// Prints the error in the command line, or the help that it asks for.
+/// Prints the error in the command line, or the help that the user has asked for. Returns the exit code.
 fn wrong_command_line(error: &clap::Error) -> ExitCode {
     // Printing fails if the reader has closed the pipe.
     let _: io::Result<()> = error.print();
@@ -142,14 +143,14 @@ fn wrong_command_line(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Some(path) = report_path(env::args_os().skip(1)) {
-        // Errors are ignored: the user has already seen the one in the command line.
+        // Errors are ignored, because the user has already seen the error in the command line.
         let _: io::Result<()> = report::create(&Opener::default(), Path::new(&path));
         write_end(Outcome { reason: "not started", code: USAGE_ERROR }, None);
     }
     ExitCode::from(USAGE_ERROR)
 }
 
-/// The value of `--report` in a command line with an error elsewhere.
+/// Returns the value of `--report` in a command line that has an error elsewhere.
 fn report_path(arguments: impl Iterator<Item = OsString>) -> Option<OsString> {
     let mut own = arguments.take_while(|argument| argument != "--");
     while let Some(argument) = own.next() {
@@ -179,7 +180,7 @@ fn failed(error: impl Display, code: u8) -> ExitCode {
 struct Limits {
     /// Time limit, after which the guest is killed.
     timeout: Option<Duration>,
-    /// Time after a request to end until the guest is killed, if its program handles the request.
+    /// Time between a request to end and the kill of the guest, if its program handles the request.
     grace: Duration,
 }
 
@@ -188,11 +189,11 @@ struct Limits {
 enum End {
     /// The VM has shut down.
     Shutdown,
-    /// By the signal of this number.
+    /// The signal with this number ended it.
     Signal(u8),
     /// The time limit was reached.
     TimedOut,
-    /// The grace period was over.
+    /// The grace period after a request to end was over.
     GraceExpired,
 }
 
@@ -202,8 +203,8 @@ fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
     sandbox::close_inherited()?;
     let status = stats::ProcessStatus::open(has_stats || report::is_wanted());
     let vm = Vm::new(config).load()?;
-    // From now on the main thread enforces the limit itself. The timers are deleted now because the sandbox
-    // would deny that later.
+    // From now on the main thread enforces the limit itself. The sandbox would deny the deletion of the
+    // timers later, so they are deleted now.
     drop(alarm);
     let vm = vm.start()?;
     let (handle, memory, exits) = (vm.handle(), vm.memory(), vm.exits());
@@ -234,8 +235,8 @@ fn run(config: Config, prepared: Prepared) -> Result<(Outcome, Statistics)> {
     Ok((Outcome { reason, code }, statistics))
 }
 
-/// Waits until the VM has shut down, or must be killed. The first signal presses the power button if the
-/// guest has enabled it. Then the guest has the grace period to end.
+/// Waits until the VM has shut down, or must be killed. The first signal presses the power button. If the
+/// guest has enabled the button, the guest then has the grace period to end; otherwise the signal ends it.
 fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grace: Duration) -> Result<End> {
     match signals.wait(deadline)? {
         MainEvent::Shutdown => return Ok(End::Shutdown),
@@ -244,7 +245,7 @@ fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grac
         MainEvent::Signal(_) => {}
     }
     let end_of_grace = Instant::now().checked_add(grace);
-    // The earlier one of the two limits ends the wait.
+    // The earlier limit ends the wait.
     let (first, expired) = match (deadline, end_of_grace) {
         (Some(deadline), Some(grace)) if grace < deadline => (Some(grace), End::GraceExpired),
         (None, grace) => (grace, End::GraceExpired),
@@ -257,11 +258,11 @@ fn wait(signals: &Signals, button: &PowerButton, deadline: Option<Instant>, grac
     })
 }
 
-/// Returns reason and exit code of a shutdown, and prints an error unless the guest has exited.
+/// Returns the reason and the exit code of a shutdown. Prints an error unless the guest has exited by itself.
 fn describe(cause: &ShutdownCause) -> (&'static str, u8) {
     match cause {
         ShutdownCause::Exited(status) => ("exited", *status),
-        // By gdb's `kill`: as if by SIGTERM.
+        // gdb's `kill` counts as SIGTERM.
         ShutdownCause::Requested => ("debugger", SIGNAL_BASE + 15),
         ShutdownCause::Reset => {
             say(format_args!(

@@ -1,4 +1,4 @@
-//! Configuration of a machine, in types without invalid values.
+//! Configuration of a machine, in types that exclude invalid values.
 
 pub mod jail;
 
@@ -35,13 +35,13 @@ pub struct Config {
     pub disks: Vec<DiskConfig>,
     /// Folders of the host that the guest mounts.
     pub mounts: Vec<MountConfig>,
-    /// Directory of the guest in which the program starts; `None` is the root.
+    /// Directory of the guest in which the program starts; `None` means the root.
     pub workdir: Option<String>,
-    /// Folder or tar archive with the initial tree of files; without one, a boot image may contain it.
+    /// Folder or tar archive with the initial tree of files. If `None`, a boot image may contain the tree.
     pub root: Option<PathBuf>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,
-    /// Sockets whose clients are forwarded to the guest, beside those of the network's ports.
+    /// Passed sockets whose clients are forwarded to the guest, in addition to the ports of `network`.
     pub passed_sockets: Vec<PassedSocket>,
     /// How the guest's output is written.
     pub console: ConsoleMode,
@@ -59,14 +59,14 @@ pub struct Config {
     pub mitigations: Mitigations,
     /// Address on which the machine waits for gdb ([`crate::gdb`]) before the guest starts.
     pub gdb: Option<GdbAddress>,
-    /// Seconds by which the host's wall clock, as the guest sees it, steps after the guest has read it for
-    /// the first time. For tests; 0 otherwise.
+    /// Seconds by which the guest sees the host's wall clock step after its first reading. For tests; 0
+    /// otherwise.
     pub test_clock_step: i64,
 }
 
 impl Config {
-    /// Configuration for an image with the defaults of the command line: one CPU, no disks, no mounts, no
-    /// network, and the engine [`EngineKind::Auto`], in the sandbox.
+    /// Returns the configuration of an image with the defaults of the command line: one CPU, no disks, no
+    /// mounts, no network, the engine [`EngineKind::Auto`], and the sandbox.
     #[must_use]
     pub fn new(image: impl Into<PathBuf>) -> Self {
         Self {

@@ -1,16 +1,16 @@
 //! Device models.
 //!
-//! A guest accesses a device through the [`bus`], by reads and writes of guest physical addresses. All
-//! devices but the [`clock`] are virtio devices on the MMIO transport ([`virtio`]); a [`worker`] thread
-//! processes their queues.
+//! A guest accesses a device through the [`bus`], with reads and writes of guest physical addresses. All
+//! devices except the [`clock`] are virtio devices on the MMIO transport ([`virtio`]). [`worker`] threads
+//! process their queues.
 //!
-//! Each device is a module beside a directory with the same files: `config.rs` has its queues, features and
-//! configuration space, `request.rs` or `rx.rs` and `tx.rs` the processing of its queues; the others are its
-//! side towards the host.
+//! Each device is a module with a directory of the same name. There, `config.rs` has the device's queues,
+//! features and configuration space. `request.rs`, or `rx.rs` and `tx.rs`, process its queues. The other
+//! files are its host side.
 //!
-//! All data from a guest is hostile: it is read once, by copy, and validated; the host sets the bounds of
-//! loops and allocations. A device whose driver violates the specification stops until the driver resets it.
-//! A guest cannot fill the host's log (`warn_once`).
+//! All data from a guest is hostile. So the device copies it once, and validates the copy. The host, not the
+//! guest, bounds all loops and allocations. A device whose driver violates the specification stops until the
+//! driver resets it. A guest cannot fill the host's log (`warn_once`).
 
 pub mod block;
 pub mod bus;

@@ -1,10 +1,10 @@
 //! Engines, which run the vCPUs of a VM.
 //!
-//! There are two engines: KVM, and a process of the host whose system calls are filtered ([`process`]), for
-//! hosts without virtualisation. [`Engine`] and [`Vcpu`] are the contract that both implement, each with an
-//! error type of its own. The rest of the hypervisor does not depend on which of them runs a guest. A vCPU
-//! thread calls [`Vcpu::run`] in a loop. Each call runs the guest until it needs the hypervisor, and returns
-//! the reason as a [`VcpuExit`].
+//! There are two engines. [`kvm`] uses the virtualisation hardware. [`process`] is for hosts without it: the
+//! guest is a process of the host whose system calls are filtered. Both implement the traits [`Engine`] and
+//! [`Vcpu`], and each has its own error type. The rest of the hypervisor does not depend on the engine. A
+//! vCPU thread calls [`Vcpu::run`] in a loop. Each call runs the guest until the guest needs the hypervisor,
+//! and returns the reason as a [`VcpuExit`].
 
 pub mod debug;
 pub mod kvm;
@@ -34,8 +34,8 @@ pub enum EngineError {
     DebugUnsupported,
 }
 
-/// Engine of one VM, as devices see it. Each engine creates its vCPUs by a function of its own
-/// ([`kvm::KvmEngine::vcpus`], [`process::ProcessEngine::vcpus`]).
+/// Engine of one VM, as devices see it. The functions that create vCPUs are not in the trait, because they
+/// differ ([`kvm::KvmEngine::vcpus`], [`process::ProcessEngine::vcpus`]).
 pub trait Engine: Debug {
     /// Returns the object by which a device raises interrupt line `line`.
     ///
@@ -51,8 +51,8 @@ pub trait Engine: Debug {
     /// See [`EngineError`].
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError>;
 
-    /// Kills the guest's process, if the engine has one, because the host may block its vCPU threads. Other
-    /// engines stop with their vCPU threads.
+    /// Kills the guest's process, if the engine has one. Its end must not depend on the vCPU threads, because
+    /// the host may block them. The guest of another engine stops together with its vCPU threads.
     fn kill(&self) {}
 }
 
@@ -72,10 +72,10 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError>;
 
-    /// Starts the processes that the engine needs. The hypervisor calls it after it has confined its own
-    /// process, so that the new processes inherit the confinement, and before the calling thread has a
-    /// seccomp filter. While the processes set themselves up, the hypervisor starts its threads. Then it
-    /// calls the returned function, which waits for the processes.
+    /// Starts the processes that the engine needs. The hypervisor calls this function after it has confined
+    /// its own process, so that the new processes inherit the confinement, but before the calling thread has
+    /// a seccomp filter, which would deny it. While the processes set themselves up, the hypervisor starts
+    /// its threads. Then it calls the returned function, which waits for the processes.
     ///
     /// # Errors
     ///
@@ -100,23 +100,25 @@ pub trait Vcpu: Debug + Send {
     /// See [`EngineError`].
     fn run(&mut self) -> Result<VcpuExit<'_>, EngineError>;
 
-    /// Returns whether the guest has taken a bus lock just before the last exit, which had another reason
-    /// than [`VcpuExit::BusLock`].
+    /// Returns true if the guest took a bus lock just before an exit that had another reason than
+    /// [`VcpuExit::BusLock`].
     fn has_bus_lock(&mut self) -> bool {
         false
     }
 
-    /// Returns true if a paused vCPU has ended, because its process was killed from outside. The next
-    /// [`Self::run`] reports how.
+    /// Returns true if a paused vCPU has ended because its process was killed from outside. The next
+    /// [`Self::run`] reports how it ended.
     fn has_ended(&mut self) -> bool {
         false
     }
 
-    /// Describes, after [`VcpuExit::Failed`] or [`VcpuExit::Denied`], where and why the vCPU stopped.
+    /// Describes where and why the vCPU stopped. Only valid after [`VcpuExit::Failed`] or
+    /// [`VcpuExit::Denied`].
     fn failure(&mut self) -> String;
 
-    /// Returns the debug event that [`VcpuExit::Failed`] stands for, if the engine failed at a breakpoint
-    /// instruction that it cannot execute and [`DebugControl::breakpoints`] is set.
+    /// Some engines cannot execute breakpoint instructions, and exit with [`VcpuExit::Failed`] instead. If
+    /// the last exit was such a failure, and [`DebugControl::breakpoints`] is set, returns the debug event in
+    /// its place.
     fn failed_at_breakpoint(&mut self) -> Option<DebugEvent> {
         None
     }
@@ -139,8 +141,8 @@ pub trait Vcpu: Debug + Send {
         Err(EngineError::DebugUnsupported)
     }
 
-    /// Translates a guest virtual address into a guest physical one by the guest's page tables, whatever
-    /// access they permit. Returns `None` for an address that is not mapped.
+    /// Translates a guest virtual address into a guest physical address with the guest's page tables,
+    /// regardless of access rights. Returns `None` for an address that is not mapped.
     fn translate(&mut self, _address: u64) -> Option<u64> {
         None
     }
@@ -154,8 +156,8 @@ pub trait Vcpu: Debug + Send {
         Err(EngineError::DebugUnsupported)
     }
 
-    /// Injects into the guest the exception that was reported as [`VcpuExit::Debug`], if the guest and not
-    /// the debugger has caused it.
+    /// Injects the exception of a [`VcpuExit::Debug`] into the guest. The caller has found that the guest has
+    /// caused it, not the debugger.
     ///
     /// # Errors
     ///
@@ -165,7 +167,7 @@ pub trait Vcpu: Debug + Send {
     }
 }
 
-/// Waits until processes that are starting have set themselves up.
+/// Function that waits until processes that are starting have set themselves up.
 pub type ProcessStart = Box<dyn FnOnce() -> Result<(), EngineError>>;
 
 /// Why [`Vcpu::run`] returned.
@@ -173,10 +175,10 @@ pub type ProcessStart = Box<dyn FnOnce() -> Result<(), EngineError>>;
 pub enum VcpuExit<'a> {
     /// The guest read from a port; the hypervisor fills in the bytes.
     PioRead(u16, &'a mut [u8]),
-    /// The guest wrote to a port, one value or a string.
+    /// The guest wrote to a port: one value, or several (`outs`).
     PioWrite(u16, &'a [u8]),
-    /// The guest offered bytes to a port. If the hypervisor can take all of them without waiting, it does,
-    /// and sets `is_taken`.
+    /// The guest offered bytes to a port. If the hypervisor can take all of them without blocking, it takes
+    /// them and sets `is_taken`.
     PioTryWrite {
         /// The port.
         port: u16,
@@ -190,11 +192,12 @@ pub enum VcpuExit<'a> {
     /// The guest wrote to an address without memory.
     MmioWrite(u64, &'a [u8]),
     /// The thread received a signal. The guest's last I/O access is complete, so a debugger may read the
-    /// state.
+    /// registers.
     Interrupted,
     /// The vCPU stopped at an event of [`Vcpu::set_debug`].
     Debug(DebugEvent),
-    /// The guest has held the host's memory bus by an atomic access across cache lines or to uncached memory.
+    /// The guest has locked the host's memory bus: with an atomic access that crosses a cache line, or to
+    /// uncached memory.
     BusLock,
     /// The guest reset the CPU: a triple fault.
     Reset,

@@ -1,4 +1,4 @@
-//! GDB server: a gdb on this host debugs the guest by the GDB remote protocol.
+//! GDB server: a gdb on this host debugs the guest with the GDB remote protocol.
 //!
 //! The VM waits before the guest's first instruction until a gdb connects:
 //!
@@ -7,11 +7,12 @@
 //! gdb IMAGE -ex "target remote PATH"
 //! ```
 //!
-//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols.
-//! vCPUs are gdb's threads, in all-stop mode: when one stops, all are paused before gdb gets the stop reply.
-//! While one steps, the others stay paused. After `detach` the guest runs without breakpoints. Another gdb
-//! may connect then, and stops it again. If the connection is lost, the guest continues in the same way,
-//! unless no gdb has resumed it yet: then it waits for another gdb. `kill` shuts the VM down as SIGTERM does.
+//! The image is loaded at a random address; gdb reads the address (`qOffsets`) and relocates its symbols. gdb
+//! sees each vCPU as a thread, in all-stop mode: when one vCPU stops, all are paused before gdb gets the stop
+//! reply. While one vCPU steps, the others stay paused. After `detach` the guest runs without breakpoints,
+//! until another gdb connects and stops it again. A lost connection has the same effect as `detach`, unless
+//! no gdb has resumed the guest yet: then the guest waits for another gdb. `kill` shuts the VM down as
+//! SIGTERM does.
 //!
 //! | module | |
 //! | --- | --- |
@@ -27,9 +28,9 @@
 //! | `epoll` | waiting for several file descriptors |
 //! | [`fuzzing`] | a fuzz target |
 //!
-//! A program that connects controls the guest, and the protocol has no authentication: only programs of this
-//! process's user and of root can connect. A connection that does not begin as gdb does, such as a request of
-//! HTTP, is closed, and the guest does not notice it.
+//! A connected program controls the guest, and the protocol has no authentication. So only programs of this
+//! process's user and of root can connect. A connection that does not begin like gdb's, such as an HTTP
+//! request, is closed, and does not affect the guest.
 
 mod breakpoints;
 mod connection;
@@ -64,14 +65,13 @@ use crate::memory::Memory;
 use crate::vcpu::manager::VcpuManager;
 use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 
-/// Time after which a call that accepts connections is repeated: the host has no more descriptors, for
-/// example.
+/// Time after which a failed accept(2) is repeated, for example because the host had no free descriptor.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bytes with which gdb begins: an acknowledgement, a packet, or Ctrl-C.
+/// First bytes of a connection from gdb: an acknowledgement, a packet, or Ctrl-C.
 const FIRST_BYTES: [u8; 4] = *b"+-$\x03";
 
-/// Listening socket for gdb, and facts of the guest that gdb needs.
+/// Listening socket for gdb, and the data about the guest that gdb needs.
 #[derive(Debug)]
 pub struct GdbServer {
     listener: GdbListener,
@@ -94,7 +94,7 @@ impl GdbServer {
     ///
     /// # Errors
     ///
-    /// The address is taken or may not be used, or the host does not tell who connects to it.
+    /// The address is in use or not permitted, or the host does not show which user owns a connection.
     pub fn listen(
         address: &GdbAddress,
         file: &Path,
@@ -108,8 +108,8 @@ impl GdbServer {
         Ok(Self { listener, image: file.to_owned(), location, memory })
     }
 
-    /// Returns the body of the gdb thread, and the handle by which the main thread hands the vCPUs over to
-    /// it.
+    /// Returns the body of the gdb thread, and the handle with which the main thread hands the vCPUs over to
+    /// the gdb thread.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl GdbServer {
             let Ok(vcpus) = from_main.recv() else { return };
             let target = DebugTarget::new(vcpus, Arc::clone(&vm), self.memory, self.location.first_segment);
             let vcpus = Connections::new(&self.listener, &connections, &vm).serve_all(target);
-            // If the main thread waits no longer, this drops the manager, and the vCPU threads exit.
+            // If the main thread no longer waits, this drops the manager, and the vCPU threads exit.
             let _: Result<(), mpsc::SendError<VcpuManager>> = to_main.send(vcpus);
         };
         Ok((thread, debugger))
@@ -152,15 +152,16 @@ pub struct Debugger {
 impl Debugger {
     /// Hands the vCPUs over to the gdb thread.
     pub fn hand_over(&self, vcpus: VcpuManager) {
-        // If that thread has exited, this drops the manager: the vCPU threads exit.
+        // If the gdb thread has exited, this drops the manager, and the vCPU threads exit.
         let _: Result<(), mpsc::SendError<VcpuManager>> = self.to_gdb.send(vcpus);
     }
 
-    /// Shuts the VM down, and makes gdb thread and vCPU threads exit, each within `timeout`.
+    /// Shuts the VM down. Makes the gdb thread exit within `timeout`, and then the vCPU threads within
+    /// another `timeout`.
     pub fn shut_down(self, timeout: Duration) {
         self.vm.shut_down(ShutdownCause::Requested);
-        // A gdb that reads nothing can delay the thread: after the timeout, the vCPU threads exit when it
-        // drops their manager.
+        // A gdb that reads nothing can delay the gdb thread beyond the timeout. Then the vCPU threads exit
+        // later, when the gdb thread drops their manager.
         if let Ok(vcpus) = self.from_gdb.recv_timeout(timeout) {
             vcpus.shut_down(timeout);
         }
@@ -171,10 +172,10 @@ impl Debugger {
 #[derive(Debug)]
 struct Connections<'a> {
     listener: &'a GdbListener,
-    /// The listener and the shutdown of the VM.
+    /// Events: a new connection, and the shutdown of the VM.
     events: &'a PollSet,
     vm: &'a VmHandle,
-    /// Warns once about connections of other users and programs, which could fill the log.
+    /// Warns only once about connections of other users and programs, so that these cannot fill the log.
     strangers: WarnOnce,
 }
 
@@ -183,7 +184,7 @@ impl<'a> Connections<'a> {
         Self { listener, events, vm, strangers: WarnOnce::default() }
     }
 
-    /// Serves one gdb after the other until the VM shuts down.
+    /// Serves one gdb after the other until the VM shuts down. Returns the vCPUs.
     fn serve_all(mut self, mut target: DebugTarget) -> VcpuManager {
         while let Some(socket) = self.next_gdb() {
             target.pause();
@@ -208,7 +209,7 @@ impl<'a> Connections<'a> {
         target.into_vcpus()
     }
 
-    /// Waits for a connection that begins as gdb does; returns `None` once the VM has shut down.
+    /// Waits for a connection that begins like gdb's. Returns `None` once the VM has shut down.
     fn next_gdb(&mut self) -> Option<GdbSocket> {
         loop {
             let socket = self.accept()?;
@@ -242,8 +243,9 @@ impl<'a> Connections<'a> {
         None
     }
 
-    /// Waits for the first byte, and leaves the guest as it is. Returns false if another connection arrives
-    /// while this one is silent, or if the VM shuts down.
+    /// Waits for the first byte of a connection, without an effect on the guest. Returns true if gdb may have
+    /// sent it. Also returns false if another connection arrives while this one is silent, or if the VM shuts
+    /// down.
     fn begins_as_gdb(&self, socket: &GdbSocket) -> io::Result<bool> {
         const SOCKET: u64 = 0;
         let events = PollSet::new(&[socket, self.listener, self.vm.shutdown_event()])?;

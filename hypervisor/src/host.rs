@@ -1,4 +1,4 @@
-//! Facts and services of the host, which no other module's types are needed for.
+//! Facts and services of the host. These modules need no types of other modules.
 
 pub mod allocator;
 pub(crate) mod cgroup;

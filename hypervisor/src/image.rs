@@ -14,8 +14,8 @@ use hermit_options::open::{Kind, Opener};
 use self::reader::Contents;
 use crate::config::MemorySize;
 
-/// Maximum size in bytes of the parts of a file that are not loaded into the VM's memory: mostly debugging
-/// information.
+/// Maximum size in bytes of the parts of a file that are not loaded into the VM's memory. These are mostly
+/// debugging information.
 const MAX_UNLOADED: u64 = 512 << 20;
 
 /// Maximum size of an image file in bytes, however much memory the VM has.
@@ -32,7 +32,7 @@ pub enum FileError {
         /// Error of the host.
         source: io::Error,
     },
-    /// The file is larger than an image can be that is loaded into this much memory.
+    /// The file is larger than any image that fits into the VM's memory can be.
     #[error(
         "{file} has more than {limit} MiB: use a larger --memory (for up to 2 GiB), or strip it of debugging information",
         file = .file.display()
@@ -48,13 +48,13 @@ pub enum FileError {
     Image {
         /// Path of the file.
         file: PathBuf,
-        /// Reason for which it was rejected.
+        /// Reason why it was rejected.
         source: ImageError,
     },
 }
 
-/// Image file in memory, not checked yet. Parts that no image needs are zero, and so is code that need not be
-/// checked.
+/// Image file in memory, not checked yet. Unneeded parts of the file were not read and are zero, and so is
+/// code that need not be checked.
 #[derive(Debug)]
 pub struct ImageFile {
     name: PathBuf,
@@ -63,9 +63,9 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Reads the file for a VM with this much memory. A copy of its bytes is checked and loaded, because
-    /// another process could change a mapped file after the check, or truncate it (SIGBUS). Code needs no
-    /// check, because any code is valid: it is copied once, when it is loaded.
+    /// Reads the file for a VM with this much memory. The file is not mapped, because another process could
+    /// change a mapped file after the check, or truncate it (SIGBUS). Instead, a copy of its bytes is checked
+    /// and loaded. Code is not in this copy: any code is valid, so it is copied only once, when it is loaded.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl ImageFile {
         Ok(Self { name: name.to_owned(), contents, file })
     }
 
-    /// Checks the executable that the file is or, as a boot image, contains.
+    /// Checks the executable. The file is the executable, or a boot image that contains it.
     ///
     /// # Errors
     ///
@@ -91,19 +91,21 @@ impl ImageFile {
         image::check(executable).map_err(|source| FileError::Image { file: self.name.clone(), source })
     }
 
-    /// The tar archive with the initial tree of files that a boot image contains; empty without one.
+    /// Returns the tar archive with the initial tree of files that a boot image contains; empty if there is
+    /// no archive.
     #[must_use]
     pub fn tree(&self) -> &[u8] {
         boot_image::parse(&self.contents.bytes).map(|image| image.tree).unwrap_or_default()
     }
 
-    /// File from which the executable segments are copied; `None` if the image has them.
+    /// Returns the file from which the executable segments are copied; `None` if the image in memory has
+    /// them.
     #[must_use]
     pub fn code(&self) -> Option<&File> {
         self.contents.lacks_code.then_some(&self.file)
     }
 
-    /// Name of the program: the last component of the path.
+    /// Returns the name of the program: the last component of the path.
     #[must_use]
     pub fn program(&self) -> &[u8] {
         self.name.file_name().unwrap_or(self.name.as_os_str()).as_encoded_bytes()

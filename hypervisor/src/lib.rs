@@ -8,7 +8,8 @@
 //!
 //! # Example
 //!
-//! A [`vm::Vm`] is created from a [`config::Config`], loaded, and started; each step is a state of its type.
+//! A [`vm::Vm`] is created from a [`config::Config`], loaded, and started. Its type parameter shows which
+//! step it has reached.
 //!
 //! ```no_run
 //! use uhyve::config::Config;
@@ -24,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! Errors name the cause that the user can change:
+//! Error messages name a cause that the user can fix:
 //!
 //! ```
 //! use uhyve::config::Config;
@@ -35,8 +36,8 @@
 //! assert!(error.to_string().starts_with("cannot read /nonexistent: "));
 //! ```
 //!
-//! Starting a VM confines the calling thread and all threads that it starts later, and cannot be undone: a
-//! program that uses this library gives each VM a process, or at least a thread, of its own.
+//! Starting a VM confines the calling thread and all threads that it starts later. This cannot be undone. So
+//! a program that uses this library starts each VM in a separate process, or at least in a separate thread.
 //!
 //! # Modules
 //!

@@ -1,10 +1,10 @@
-//! Guest memory: its layout, and the ways to access, load and return it.
+//! Guest memory: layout, access, loading an image into it, and returning unused pages to the host.
 //!
-//! Guest memory is one or two regions: from physical address 0 up to the memory hole, where device registers
-//! are, and from 4 GiB on. With KVM it is private anonymous memory. With the process engine it is a sealed
-//! anonymous file (memfd), because the guest's process maps it, too. In both cases the host allocates a page
-//! when it is first used. The guest may return pages that it does not need any more ([`Memory::discard`]);
-//! the host frees them, and the next access finds zeros.
+//! Guest memory has one or two regions. The first one is from physical address 0 up to the memory hole, where
+//! device registers are. The second one begins at 4 GiB. With KVM it is private anonymous memory. With the
+//! process engine it is a sealed anonymous file (memfd), because the guest's process maps it, too. In both
+//! cases the host allocates a page at its first use. The guest may return pages that it no longer needs
+//! ([`Memory::discard`]). The host frees them, and the next access finds zeros.
 
 mod discard;
 
@@ -34,20 +34,20 @@ use vm_memory::{
 /// Physical address of the memory that does not fit below the memory hole.
 const HIGH_START: u64 = 4 << 30;
 
-/// First physical address that the image may use: the kernel starts CPUs in the memory below it.
+/// First physical address that the image may use. The kernel starts CPUs in the memory below this address.
 const LOW_END: u64 = 1 << 20;
 
-/// First physical address that is used. Address 0 stays unused.
+/// First physical address of free memory. The page at address 0 stays unused.
 const MIN_ADDRESS: u64 = 0x1000;
 
-/// Size in bytes from which on the image's loader writes to the file of shared memory, instead of its
-/// mapping.
+/// Minimum size in bytes of a write that the image's loader makes to the file of shared memory. Smaller
+/// writes go to the mapping.
 const MIN_FILE_WRITE: usize = 1 << 14;
 
 /// Unit of `st_blocks` in bytes (stat(2)).
 const BLOCK: u64 = 512;
 
-/// Why an access by the image's loader cannot fail.
+/// Panic message for accesses of the image's loader, which cannot fail.
 const FREE: &str = "free memory is memory";
 
 /// Why guest memory cannot be created.
@@ -78,7 +78,7 @@ pub struct Memory {
 struct Returned {
     /// See [`Memory::returned`].
     bytes: AtomicU64,
-    /// Largest [`Memory::resident`] before some of it was returned.
+    /// Largest value of [`Memory::resident`] just before the guest returned memory.
     peak: AtomicU64,
 }
 
@@ -115,42 +115,43 @@ impl Memory {
             .map_err(|source| MemoryError::Map { size, source })
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.guest.iter().map(GuestMemoryRegion::len).sum()
     }
 
-    /// File of shared memory; `None` for private memory.
+    /// Returns the file of shared memory; `None` for private memory.
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         self.guest.iter().next()?.file_offset().map(FileOffset::file)
     }
 
-    /// Number of bytes of the file that the host has allocated; `None` for private memory.
+    /// Returns the number of bytes of the file that the host has allocated now; `None` for private memory.
     #[must_use]
     pub fn resident(&self) -> Option<u64> {
         let blocks = u64::try_from(fstat(self.file()?).ok()?.st_blocks).ok()?;
         Some(blocks * BLOCK)
     }
 
-    /// Largest number of bytes of the file that the host has had allocated; `None` for private memory.
+    /// Returns the largest number of bytes of the file that were ever allocated; `None` for private memory.
     #[must_use]
     pub fn peak(&self) -> Option<u64> {
-        // The file shrinks only when memory is returned.
+        // The allocated size shrinks only when memory is returned, and `peak` has its maximum before these
+        // times.
         self.resident().map(|resident| resident.max(self.returned.peak.load(Ordering::Relaxed)))
     }
 
-    /// Number of bytes that the guest has returned to the host. For shared memory, these are the bytes that
-    /// the host has freed. For private memory, they are all bytes that the guest has named: also bytes that
-    /// it has never used, or has named before.
+    /// Returns the number of bytes that the guest has returned to the host. For shared memory, it counts the
+    /// bytes that the host has freed. For private memory, it counts all bytes of the returned ranges,
+    /// including bytes that were never used or were already returned.
     #[must_use]
     pub fn returned(&self) -> u64 {
         self.returned.bytes.load(Ordering::Relaxed)
     }
 
-    /// Frees whole pages on the host: the next access finds zeros. Returns false if the guest may not return
-    /// this range. A guest that returns memory that it still uses harms only itself.
+    /// Frees whole pages on the host. The next access finds zeros, so a guest that returns memory that it
+    /// still uses harms only itself. Returns false if the guest may not return this range.
     pub fn discard(&self, start: u64, size: u64) -> bool {
         let is_valid = start.is_multiple_of(PAGE_SIZE)
             && size.is_multiple_of(PAGE_SIZE)
@@ -165,9 +166,9 @@ impl Memory {
         }
     }
 
-    /// Frees pages of private memory. The whole range counts as returned, because, unlike a file, a private
-    /// mapping does not tell cheaply which of its pages were resident. So the number is too large if the
-    /// guest returns pages that it has not used, or returns pages twice. Nothing else depends on the number.
+    /// Frees pages of private memory. Unlike a file, a private mapping offers no cheap way to find out which
+    /// of its pages were resident, so the whole range counts as returned. The count is too large if the guest
+    /// returns unused pages, or the same pages twice. It is only used for statistics.
     fn discard_private(&self, start: u64, size: u64) -> bool {
         let is_done = discard::discard_private(&self.guest, GuestAddress(start), to_usize(size));
         if is_done {
@@ -176,8 +177,8 @@ impl Memory {
         is_done
     }
 
-    /// Frees pages of shared memory. The allocated size of the file, before and after, tells how many bytes
-    /// were freed.
+    /// Frees pages of shared memory. Computes the number of freed bytes from the allocated size of the file
+    /// before and after.
     fn punch(&self, file: &File, start: u64, size: u64) -> bool {
         let before = self.resident().unwrap_or_default();
         self.returned.peak.fetch_max(before, Ordering::Relaxed);
@@ -212,24 +213,24 @@ impl Memory {
         Ok(())
     }
 
-    /// The word at an address of free memory, of any alignment.
+    /// Returns the 64-bit word at an address of free memory, of any alignment.
     fn word(&self, address: u64) -> VolatileSlice<'_> {
-        // Optimisation for the first region, which starts at 0: loading an image accesses thousands of words,
-        // most of them there.
+        // Optimisation: loading an image accesses thousands of words, and most of them are in the first
+        // region, which starts at 0.
         let first = self.guest.iter().next().filter(|first| address < first.len());
         let region = first.or_else(|| self.guest.find_region(GuestAddress(address))).expect(FREE);
         let offset = MemoryRegionAddress(address - region.start_addr().0);
         region.get_slice(offset, size_of::<u64>()).expect(FREE)
     }
 
-    /// Memory regions, by guest physical address.
+    /// Returns the memory regions, by guest physical address.
     #[must_use]
     pub const fn guest(&self) -> &GuestMemoryMmap {
         &self.guest
     }
 
-    /// Returns the free memory: first the ranges into which the image may be loaded, then the ranges that are
-    /// added when the kernel runs.
+    /// Returns the free memory in two parts: the ranges into which the image may be loaded, and the ranges
+    /// that the kernel adds when it runs.
     #[must_use]
     pub fn free(&self) -> (FreeMemory, FreeMemory) {
         let (mut free, mut later) = (FreeMemory::new(), FreeMemory::new());
@@ -259,17 +260,18 @@ fn sealed_file(size: u64) -> Result<File, Errno> {
     Ok(file.into())
 }
 
-/// Regions of `size` bytes of memory, below and above the memory hole.
+/// Returns the regions below and above the memory hole for `size` bytes of memory.
 fn ranges(size: u64) -> [Region; 2] {
     let low = size.min(HOLE.start);
     [Region { start: 0, size: low }, Region { start: HIGH_START, size: size - low }]
 }
 
-/// Access by the image loader. No access fails, because the loader uses only addresses that [`Memory::free`]
-/// has returned.
+/// Access by the image's loader. No access fails, because the loader uses only addresses from
+/// [`Memory::free`].
 impl PhysicalMemory for Memory {
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        // Writing to the file avoids page faults, and does not fill whole pages with zeros first.
+        // Writing to the file avoids page faults, and the kernel need not zero pages that are overwritten as
+        // a whole.
         if bytes.len() >= MIN_FILE_WRITE
             && let Some(file) = self.file()
             && file.write_all_at(bytes, process::memory_offset(address)).is_ok()

@@ -1,9 +1,10 @@
-//! Creates the network device and its backend from the configuration, and the network of a guest under QEMU.
+//! Creates the network device and its backend from the configuration. Also serves the network of a guest
+//! under QEMU ([`qemu`]).
 //!
-//! The backend is a tap of the host, or uhyve's own user-mode network by sockets. The functions here open it
-//! with the privileges of the user who has started uhyve, before the sandbox is entered: taps, listeners of
-//! forwarded ports, and the host's addresses and DNS servers, which determine the egress policy. Sockets for
-//! the guest's connections are opened later, by the network thread.
+//! The backend is a tap of the host, or uhyve's own user-mode network with sockets. Before the sandbox is
+//! entered, the functions here open the tap or the listeners of forwarded ports, with the privileges of the
+//! user who has started uhyve. They also read the host's addresses and DNS servers, which determine the
+//! egress policy. The network thread opens the sockets for the guest's connections later.
 //!
 //! | module | |
 //! | --- | --- |
@@ -36,7 +37,7 @@ use crate::host::descriptor_limit;
 use crate::host::log::say;
 use crate::host::random;
 
-/// Reason for which the network device cannot be created.
+/// Reason why the network device cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// The TAP interface cannot be used.
@@ -60,7 +61,7 @@ pub enum NetworkError {
     /// The host has no more file descriptors or memory for sockets.
     #[error("network: sockets for the guest: {0}")]
     Sockets(io::Error),
-    /// The host does not list its addresses, which are closed to the guest.
+    /// The host's addresses cannot be listed. They are needed because they are closed to the guest.
     #[error("network: the addresses of the host, which are closed to the guest: {0}")]
     HostAddresses(io::Error),
     /// The host has no more file descriptors or memory for the timer of a limited rate.
@@ -108,18 +109,19 @@ fn create_user_device(
     Ok(PreparedNetwork { device, tap: None, has_sockets: true })
 }
 
-/// MTU in bytes of a guest whose connections are sockets.
+/// Returns the MTU in bytes for a guest with the user-mode network.
 fn user_mtu(network: &NetworkConfig) -> u16 {
     network.mtu.unwrap_or(MAX_USER_MTU)
 }
 
-/// Binds the forwarded ports, and prints those that were chosen. Sockets that were passed are bound already.
+/// Binds the forwarded ports, and prints those that the host has chosen. Passed sockets are already bound.
 fn open_sockets(
     network: &NetworkConfig,
     (forwards, passed): (&[PortForward], &[PassedSocket]),
     mac: MacAddress,
 ) -> Result<User, NetworkError> {
-    // Each connection and each port takes a descriptor. A lower limit only means fewer connections.
+    // Each connection and each port takes a descriptor. If the limit cannot be raised, the guest has fewer
+    // connections.
     descriptor_limit::raise();
     let mut bound = ports::bind(forwards)?;
     for PassedSocket { socket, guest } in passed {
@@ -133,12 +135,12 @@ fn open_sockets(
     let listeners = bound.listeners.into_iter().map(|(listener, _)| listener).collect();
     let sockets = bound.sockets.into_iter().map(|(socket, _)| socket).collect();
     let user = User::new(config, listeners, sockets, policy).map_err(NetworkError::Sockets)?;
-    // The ports accept connections from now on.
+    // Printed only now, because the ports accept connections from now on.
     bound.chosen.iter().for_each(|chosen| say(format_args!("{}", ports::message(chosen))));
     Ok(user)
 }
 
-/// Addresses of the user-mode network, as the options say.
+/// Returns the configuration of the user-mode network according to the options.
 fn user_config(network: &NetworkConfig, mac: MacAddress, mtu: u16, host: &HostNetwork) -> Config {
     let mut config = Config::new(mac.bytes(), mtu);
     for own in network.addresses.iter().rev() {
@@ -179,18 +181,18 @@ fn create_tap_device(network: &NetworkConfig, name: &InterfaceName) -> Result<Pr
     Ok(PreparedNetwork { device, tap: Some(fd), has_sockets: false })
 }
 
-/// Addresses and DNS servers of the host, which determine the egress policy of a guest whose connections are
-/// sockets.
+/// Returns the addresses and DNS servers of the host, which determine the egress policy of the user-mode
+/// network.
 fn host_network(network: &NetworkConfig) -> Result<HostNetwork, NetworkError> {
-    // The guest uses the host's DNS servers unless others are given. With `egress=none`, the host's do not
-    // count.
+    // The guest uses the host's DNS servers unless the options name others. With `egress=none`, the guest may
+    // not use the host's servers, so they are not read.
     let is_given = network.egress.is_closed() || !network.nameservers.is_empty();
     let nameservers = if is_given { network.nameservers.clone() } else { host_network::nameservers() };
     let addresses = host_network::addresses().map_err(NetworkError::HostAddresses)?;
     Ok(HostNetwork { addresses, nameservers })
 }
 
-/// MAC address of the guest: the given one, or a random one.
+/// Returns the MAC address of the guest: the configured one, or a random one.
 fn mac(network: &NetworkConfig) -> Result<MacAddress, NetworkError> {
     if let Some(mac) = network.mac {
         return Ok(mac);

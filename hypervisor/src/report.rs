@@ -1,13 +1,13 @@
-//! Report of a run (`--report`): a file in JSON with the reason for which the run ended.
+//! Report of a run (`--report`): a JSON file with the reason why the run ended.
 //!
-//! When uhyve starts, it writes a complete report with the reason `running`, and puts it in place by a
-//! rename. So nothing is written through a link, and no reader finds half of a report. When the run ends,
-//! uhyve overwrites that text by one write of the same size. A second rename is not possible, because the
-//! sandbox would have to leave the folder accessible.
+//! When uhyve starts, it writes a complete report with the reason `running` to a temporary file, and renames
+//! the file into place. So it never writes through a link, and no reader finds half of a report. When the run
+//! ends, uhyve overwrites the text with one write of the same size. It cannot rename a second file, because
+//! the sandbox does not leave the folder accessible.
 //!
-//! A signal handler can make that write, too: the report also covers a denied system call, or a second signal
-//! that ends uhyve at once. If the report still says `running` after uhyve has exited, uhyve was killed by
-//! SIGKILL, for example because memory was exhausted.
+//! A signal handler can make this write, too. So the report also covers a denied system call, or a second
+//! signal that ends uhyve at once. If the report still says `running` after uhyve has exited, SIGKILL has
+//! killed uhyve, for example because memory was exhausted.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,10 +27,10 @@ use crate::vcpu::stats::{self, Statistics};
 /// Size of the file in bytes. Each text is padded with blanks, which JSON ignores.
 const SIZE: usize = 1024;
 
-/// Exit code after the time limit, the same as that of timeout(1).
+/// Exit code after the time limit, as with timeout(1).
 pub(crate) const TIMED_OUT: u8 = 124;
 
-/// Exit code after abort(3): a shell returns the same for a process that SIGABRT has killed.
+/// Exit code after abort(3): the code by which a shell reports that SIGABRT has killed a process.
 pub(crate) const ABORTED: u8 = 134;
 
 /// Base of the exit codes for signals. The signal's number is added to it, as in a shell.
@@ -60,7 +60,7 @@ const AT_ONCE: [Outcome; 6] = [
 /// Report of this process.
 #[derive(Debug)]
 struct Report {
-    /// The file in place; its offset is 0 until the end is written.
+    /// The report's file. Its offset is 0 until the end of the run is written.
     file: OwnedFd,
     /// Texts of [`AT_ONCE`].
     texts: [String; AT_ONCE.len()],
@@ -75,7 +75,7 @@ impl Report {
         let placed = pwrite(&file, running.as_bytes(), 0)
             .and_then(|_| renameat(&place.folder, &name, &place.folder, &place.name));
         if let Err(error) = placed {
-            // The file may have been renamed by now. Only the first error is reported.
+            // This fails if the file has been renamed already. Only the first error is reported.
             let _: rustix::io::Result<()> = unlinkat(&place.folder, &name, AtFlags::empty());
             return Err(error.into());
         }
@@ -83,7 +83,7 @@ impl Report {
         Ok(Self { file, texts, is_written: AtomicBool::new(false) })
     }
 
-    /// Writes the end, once. Async-signal-safe (signal-safety(7)).
+    /// Writes the end of the run. Later calls have no effect. Async-signal-safe (signal-safety(7)).
     fn write(&self, text: &str) -> rustix::io::Result<()> {
         if self.is_written.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -92,7 +92,7 @@ impl Report {
     }
 }
 
-/// Makes a file with a name of its own in the folder of the report.
+/// Creates a file with a unique name in the folder of the report. Returns the name and the file.
 fn create_temporary(place: &Place) -> rustix::io::Result<(OsString, OwnedFd)> {
     let mut random = [0; 8];
     getrandom(&mut random, GetRandomFlags::empty())?;
@@ -104,7 +104,7 @@ fn create_temporary(place: &Place) -> rustix::io::Result<(OsString, OwnedFd)> {
     Ok((name, file))
 }
 
-/// Text of a report, filled up to [`SIZE`].
+/// Returns the text of a report, padded to [`SIZE`].
 fn text(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> String {
     format!("{:width$}\n", stats::json(reason, status, statistics), width = SIZE - 1)
 }
@@ -112,12 +112,12 @@ fn text(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> St
 /// The report, if there is one.
 static REPORT: OnceLock<Report> = OnceLock::new();
 
-/// Puts the report in place, which says that the machine runs.
+/// Creates the report, which says at first that the machine runs.
 ///
 /// # Errors
 ///
-/// The path leads to something else than a file, through a link that others can have made, or to a folder in
-/// which no file can be made.
+/// The path leads to something other than a file, or through a link that another user may have made; or no
+/// file can be created in the folder.
 pub fn create(opener: &Opener, path: &Path) -> io::Result<()> {
     let report = Report::create(opener, path)?;
     REPORT.set(report).map_err(|_| Errno::EXIST.into())
@@ -128,7 +128,7 @@ pub(crate) fn is_wanted() -> bool {
     REPORT.get().is_some()
 }
 
-/// Writes how the run has ended, if there is a report.
+/// Writes to the report, if there is one, how the run has ended.
 ///
 /// # Errors
 ///
@@ -138,7 +138,8 @@ pub(crate) fn write_end(outcome: Outcome, statistics: Option<&Statistics>) -> io
     Ok(report.write(&text(outcome.reason, Some(outcome.code), statistics))?)
 }
 
-/// Writes an outcome from a signal handler, if there is a report. Async-signal-safe.
+/// Writes the outcome with the exit code `code` to the report, if there is one. For signal handlers:
+/// async-signal-safe.
 pub(crate) fn write_end_at_once(code: u8) {
     let Some(report) = REPORT.get() else { return };
     let ends = AT_ONCE.iter().zip(&report.texts);
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the temporary file is renamed");
     }
 
-    /// The file of the name is replaced, whatever other names it has.
+    /// An existing file is replaced, not overwritten, so its other hard links keep the old content.
     #[test]
     fn nothing_is_written_to_an_earlier_file_or_through_a_link() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!((fs::read_to_string(&other).unwrap().as_str(), &*reason(&path)), ("other", "running"));
         fs::remove_file(&path).unwrap();
         symlink(&other, &path).unwrap();
-        // As in a folder that the guest mounts.
+        // Links in a folder that the guest mounts count as made by another user.
         let opener = Opener::new(&[format!("{}:/data", folder.path().display()).parse().unwrap()]);
         assert!(Report::create(&opener, &path).is_err());
         assert_eq!(fs::read_to_string(&other).unwrap(), "other");

@@ -1,9 +1,9 @@
-//! Sandbox: the hypervisor drops its privileges before the guest runs, so that a guest that takes it over
-//! gains nothing.
+//! Sandbox: the hypervisor drops its privileges before the guest runs. A guest that takes over the hypervisor
+//! then gains nothing.
 //!
-//! Confinement has two steps. First the process as a whole gives up files, capabilities and namespaces
-//! ([`Sandbox::confine_process`]), while it has one thread. Then each thread restricts itself to the system
-//! calls of its [`Role`] ([`Sandbox::enter`]).
+//! Confinement has two steps. First, while the process has only one thread, it gives up files, capabilities
+//! and namespaces ([`Sandbox::confine_process`]). Then it starts its threads, and each thread restricts
+//! itself to the system calls of its [`Role`] ([`Sandbox::enter`]).
 //!
 //! | module | drops |
 //! | --- | --- |
@@ -14,13 +14,14 @@
 //! | `speculation` | side channels of speculative execution, and of hyperthreads |
 //! | `filters`, `calls` | system calls that a thread of a [`Role`] does not need: seccomp |
 //!
-//! [`protections`] lists the parts that a host may lack. `denial` reports a denied system call, and exits the
-//! process, as `at_once` does after a signal; `panics` and `allocator` keep the standard library and the C
+//! [`protections`] lists the parts that a host may lack. `denial` reports a denied system call and exits the
+//! process; `at_once` does so after a signal. `panics` and `allocator` keep the standard library and the C
 //! library from making denied calls. [`Threads`] starts the threads so that no guest runs before all of them
 //! are confined. `docs/sandbox.md` lists the allowed calls and their reasons.
 //!
-//! The confinement cannot be undone. It holds for the calling thread and the threads that it starts later. A
-//! program that uses this crate as a library runs the VM in a thread of its own.
+//! The confinement cannot be undone. It holds for the calling thread and the threads that it starts later. So
+//! a program that uses this crate as a library starts the VM from a separate thread, and its other threads
+//! stay unconfined.
 
 mod allocator;
 mod at_once;
@@ -72,7 +73,7 @@ pub enum SandboxError {
     /// Landlock cannot be enforced.
     #[error("sandbox: cannot restrict access to files: {0}")]
     Paths(#[from] landlock::RulesetError),
-    /// Landlock does not enforce all restrictions that a guest as a process relies on.
+    /// The host's landlock lacks some restrictions that the isolation of a process guest relies on.
     #[error(
         "sandbox: landlock is {0}. A guest that runs as a process relies on it; --allow-partial-sandbox runs the guest \
          nevertheless"
@@ -104,7 +105,8 @@ pub enum Role {
     Main,
     /// vCPU thread.
     Vcpu,
-    /// Device thread: processes the virtqueues of entropy and input, for which the host never blocks it.
+    /// Device thread: processes the virtqueues of entropy and console input. The host never blocks the thread
+    /// at these.
     Devices,
     /// Disk thread: processes the virtqueue of one disk.
     Disk,
@@ -121,7 +123,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Name in messages.
+    /// Returns the role's name in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -149,10 +151,10 @@ impl fmt::Display for Role {
 pub struct Rules {
     /// Folders that remain accessible.
     pub folders: Vec<Folder>,
-    /// True if vCPU threads may use the debugging interface of their engine.
+    /// True if vCPU threads may use their engine's system calls for debugging.
     pub debugger: bool,
-    /// True if the guest is a process ([`crate::engine::process`]): threads may use its seccomp listener and
-    /// pidfd instead of KVM.
+    /// True if the guest is a process ([`crate::engine::process`]). Threads may then use its seccomp listener
+    /// and its pidfd, and may not use KVM.
     pub process: bool,
     /// True if the guest may be a process although landlock is incomplete.
     pub allow_partial: bool,
@@ -163,25 +165,27 @@ pub struct Rules {
     /// File descriptor of the guest's memory, so that vCPU threads may return parts of it to the host; `None`
     /// if the memory is private.
     pub memory: Option<RawFd>,
-    /// True if threads of disks, mounts and the network set timers, to wait for the limits of their rates.
+    /// True if the threads of disks, mounts and the network may set timers for their rate limits.
     pub rate_limits: bool,
     /// Jail that the process enters.
     pub jail: Option<Jail>,
     /// Kinds of speculative execution that are disabled.
     pub mitigations: Mitigations,
     /// Descriptors of files, folders, devices and FIFOs that were open before the process was confined. Files
-    /// threads must not change these. [`Sandbox::confine_process`] sets it.
+    /// threads must not change these files. [`Sandbox::confine_process`] sets this field.
     pub open_files: Vec<RawFd>,
 }
 
 impl Rules {
-    /// Returns true if the guest's process gets a PID namespace of its own. That takes privileges. A debugger
-    /// prevents it, because it needs the thread IDs of uhyve's namespace.
+    /// Returns true if the guest's process gets a PID namespace of its own. This requires privileges, so only
+    /// a guest in a jail gets one. A guest with a debugger gets none, because its tracers need thread IDs in
+    /// uhyve's namespace.
     const fn has_pid_namespace(&self) -> bool {
         self.jail.is_some() && self.process && !self.debugger
     }
 
-    /// Capabilities that are kept until the guest's process is started: those that `CLONE_NEWPID` takes.
+    /// Returns the capabilities that are kept until the guest's process is started: those that `CLONE_NEWPID`
+    /// requires.
     const fn kept_capabilities(&self) -> CapabilitySet {
         if self.has_pid_namespace() { CapabilitySet::SYS_ADMIN } else { CapabilitySet::empty() }
     }
@@ -190,13 +194,13 @@ impl Rules {
 /// Folder of the host.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    /// Descriptor of the folder, which may be one that only names it (`O_PATH`).
+    /// Descriptor of the folder. `O_PATH` suffices.
     pub descriptor: Arc<OwnedFd>,
     /// True if files in it cannot be changed.
     pub read_only: bool,
 }
 
-/// Checks that landlock is complete. If it may be incomplete, prints a warning at each start instead.
+/// Returns an error if landlock is incomplete. If it may be incomplete, prints a warning instead.
 fn require_landlock(level: LandlockLevel, may_be_incomplete: bool) -> Result<(), SandboxError> {
     match (level.require(), level.missing()) {
         (Err(error), _) if !may_be_incomplete => Err(error),
@@ -238,15 +242,15 @@ impl Sandbox {
         panics::install_hook();
         denial::install_handler().map_err(SandboxError::Handler)?;
         let landlock = LandlockLevel::of_host();
-        // Only landlock keeps a files thread inside of its folder after the thread is taken over.
+        // If a guest takes over a files thread, only landlock still keeps the thread inside its folder.
         let needs_landlock = rules.process || !rules.folders.is_empty();
         require_landlock(landlock, rules.allow_partial || !needs_landlock)?;
-        // Read here, because a jail has no /sys.
+        // Read before the jail is entered, because a jail has no /sys.
         let has_hyperthreads = speculation::has_hyperthreads();
         rules.jail.as_ref().map_or(Ok(()), |jail| jail::enter(jail, rules.sockets))?;
         speculation::isolate_core(has_hyperthreads);
         speculation::restrict_hypervisor(rules.mitigations).map_err(SandboxError::Privileges)?;
-        // Before the user of the jail is taken: dropping capabilities from the bounding set takes privileges.
+        // Before `take_ids` drops root: removing capabilities from the bounding set requires privileges.
         privileges::forbid_new().map_err(SandboxError::Privileges)?;
         rules.jail.as_ref().map_or(Ok(()), jail::take_ids)?;
         privileges::keep(rules.kept_capabilities()).map_err(SandboxError::Privileges)?;
@@ -258,7 +262,7 @@ impl Sandbox {
         paths::restrict(&rules.folders, rules.sockets, landlock)
     }
 
-    /// Drops the capability that the start of the guest's process takes. Call it after that start.
+    /// Drops the capability that the start of the guest's process requires. Call it after that start.
     ///
     /// # Errors
     ///
@@ -275,9 +279,9 @@ impl Sandbox {
     /// [`SandboxError::Filter`].
     pub fn enter(&self, role: Role) -> Result<(), SandboxError> {
         let Some(rules) = &self.0 else { return Ok(()) };
-        // The main thread is the last one, so no further thread is needed. KVM is an exception: the first
-        // KVM_RUN starts a kernel thread in this process, and without that right it would fail with EAGAIN
-        // forever.
+        // The main thread enters last, so no more threads will be needed. This does not hold on KVM: the
+        // first KVM_RUN starts a kernel thread in this process, and would always fail with EAGAIN under this
+        // limit.
         if role == Role::Main && rules.jail.is_some() && rules.process {
             privileges::forbid_processes().map_err(SandboxError::Privileges)?;
         }

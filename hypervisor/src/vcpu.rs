@@ -1,7 +1,7 @@
 //! vCPUs: their threads, the handling of their exits, and their shutdown.
 //!
-//! [`manager`] starts, pauses and ends the threads; each of them (`thread`) runs the guest until an exit,
-//! which [`io_manager`] takes to a port or device. Everything that ends a VM does so by a
+//! [`manager`] starts, pauses and ends the vCPU threads. Each of them (`thread`) runs the guest until an
+//! exit, which [`io_manager`] dispatches to a port or a device. Everything that ends a VM uses a
 //! [`shutdown::VmHandle`].
 
 pub mod io_manager;

@@ -4,7 +4,7 @@
 //! no step can be skipped or repeated:
 //!
 //! 1. [`Vm::new`] stores the configuration.
-//! 2. [`Vm::load`] opens all files, creates engine, vCPUs and devices, and loads the image. It runs with the
+//! 2. [`Vm::load`] opens all files, creates engine, vCPUs and devices, and loads the image. It still has the
 //!    privileges of the user who has started uhyve.
 //! 3. [`Vm::start`] confines the process and starts its threads. The guest runs when all of them are
 //!    confined.
@@ -46,12 +46,12 @@ use crate::vcpu::shutdown::{ShutdownCause, VmHandle, guarded};
 use crate::vcpu::stats::ExitCounters;
 use crate::vcpu::thread::VcpuContext;
 
-/// Time limit for writing out the guest's output after a requested shutdown, because its reader may have
-/// stopped reading.
+/// Time limit for writing out the guest's output after a requested shutdown. There is a limit because the
+/// reader of the output may have stopped reading.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time limit for the devices other than output after the guest has ended, because the host of a disk or a
-/// folder may not answer. Output waits for its reader, like that of any program.
+/// Time limit, after the guest has ended, for all devices except output, because the server of a disk or a
+/// folder may not answer. Output has no limit: it waits for its reader, like the output of any program.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why a VM cannot run.
@@ -124,7 +124,7 @@ pub struct Running {
     engine: Box<dyn Engine>,
     memory: Memory,
     handle: Arc<VmHandle>,
-    /// Kept so that the main thread drops the devices.
+    /// Keeps the devices alive until the main thread drops them.
     io: Arc<IoManager>,
     exits: Arc<ExitCounters>,
     vcpus: VcpuControl,
@@ -132,7 +132,8 @@ pub struct Running {
     stop_workers: EventFd,
 }
 
-/// Device threads that run: each channel is disconnected when all threads of its kind have exited.
+/// Running device threads. There is one channel for output threads, and one for the others. A channel is
+/// disconnected when all threads of its kind have exited.
 #[derive(Debug)]
 struct RunningWorkers {
     outputs: Receiver<()>,
@@ -140,12 +141,12 @@ struct RunningWorkers {
 }
 
 impl RunningWorkers {
-    /// Waits until all threads have exited: at most `timeout` for the outputs, and at most `drain` for the
-    /// others. Returns true if they have.
+    /// Waits until all threads have exited: at most `timeout` for output threads, and at most `drain` for the
+    /// others. Returns true if all have exited.
     fn wait(&self, timeout: Duration, drain: Duration) -> bool {
         let start = Instant::now();
         let has_ended = |running: &Receiver<()>, timeout| {
-            // Nothing is sent.
+            // The threads send nothing. They only drop their senders when they exit.
             running.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Disconnected)
         };
         let others = has_ended(&self.others, timeout.min(drain));
@@ -188,10 +189,10 @@ impl Vm<Configured> {
     /// See [`VmError`].
     pub fn load(self) -> Result<Vm<Loaded>, VmError> {
         let config = self.0.0;
-        // First, because the calibration takes a minimum time.
+        // Started first, because the calibration takes a minimum time.
         let calibration = TscCalibration::start();
         protections::check(&config)?;
-        // Before steps that the host's user would have to undo.
+        // Checked before steps with effects that the user would have to undo.
         check_jail(&config).map_err(SandboxError::from)?;
         hermit_options::memory::check(config.memory)?;
         let opener = Opener::new(&config.mounts);
@@ -215,7 +216,7 @@ impl Vm<Configured> {
         selection.boot_vcpu()?.set_entry(&entry)?;
         let SelectedEngine { platform, memory, engine, vcpus } = selection;
         let listen = |address| GdbServer::listen(address, &config.image, &image, &entry, memory.clone());
-        // gdb's port is opened here, because a confined process can neither bind nor listen.
+        // The port for gdb is opened here, because a confined process can neither bind nor listen.
         let gdb = config.gdb.as_ref().map(listen).transpose()?;
         let handle = Arc::new(VmHandle::new()?);
         let power_button = PowerButton::new(&*engine)?;
@@ -250,13 +251,13 @@ impl Vm<Configured> {
     }
 }
 
-/// Checks privileges and root folder of the jail, if there is one.
+/// Checks that uhyve may enter the jail, and the jail's root folder. Does nothing without a jail.
 fn check_jail(config: &Config) -> Result<(), JailError> {
     let Some(jail) = &config.jail else { return Ok(()) };
     if config.sandbox { jail::check(jail) } else { Err(JailError::NoSandbox) }
 }
 
-/// Reads the tree of `--root`.
+/// Reads the initial tree of files of `--root`.
 fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootError> {
     let Some(path) = &config.root else { return Ok(None) };
     let tree = RootTree::load(opener, path, config.memory.bytes())?;
@@ -288,8 +289,9 @@ fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
 }
 
 impl Vm<Loaded> {
-    /// Confines this process with all its threads, and runs the vCPUs, or keeps them paused until gdb
-    /// connects. The guest's process of [`crate::engine::process`] is killed when the calling thread exits.
+    /// Confines this process, starts its threads, and runs the vCPUs, or keeps them paused until gdb
+    /// connects. The guest's process (see [`crate::engine::process`]) is killed when the calling thread
+    /// exits.
     ///
     /// # Errors
     ///
@@ -306,13 +308,13 @@ impl Vm<Loaded> {
             }
             None => (None, None),
         };
-        // The process is confined from here on, before it has a second thread.
+        // From here on the process is confined. It must not have a second thread before.
         let mut threads = Threads::new(sandbox)?;
         let started: Vec<_> =
             vcpus.iter_mut().map(|vcpu| vcpu.start_processes()).collect::<Result<_, _>>()?;
         threads.processes_started()?;
-        // The guest's process sets itself up while the threads are started. Each thread installs its filter
-        // at once, and waits until all others have theirs.
+        // While the guest's process sets itself up, the threads are started. Each thread installs its filter
+        // at once, and waits until all others have installed theirs.
         let worker_count = workers.len();
         let (output, outputs) = mpsc::channel();
         let (other, others) = mpsc::channel();
@@ -365,33 +367,33 @@ fn serve_devices(worker: Worker, vm: &VmHandle) {
 }
 
 impl Vm<Running> {
-    /// Handle by which another thread shuts the VM down.
+    /// Returns the handle with which another thread shuts the VM down.
     #[must_use]
     pub fn handle(&self) -> Arc<VmHandle> {
         Arc::clone(&self.0.handle)
     }
 
-    /// The power button, by which another thread requests the guest's program to end.
+    /// Returns the power button, with which another thread asks the guest's program to end.
     #[must_use]
     pub fn power_button(&self) -> Arc<PowerButton> {
         self.0.io.power_button()
     }
 
-    /// The VM's memory.
+    /// Returns the VM's memory.
     #[must_use]
     pub fn memory(&self) -> Memory {
         self.0.memory.clone()
     }
 
-    /// Number of vCPU exits so far.
+    /// Returns the counters of vCPU exits.
     #[must_use]
     pub fn exits(&self) -> Arc<ExitCounters> {
         Arc::clone(&self.0.exits)
     }
 
-    /// Waits for the shutdown, and until the guest's output is written. After a requested shutdown it waits
-    /// for the output for one second at most, otherwise until `deadline`; for disks, folders and network at
-    /// most ten seconds.
+    /// Waits for the shutdown, and then until the guest's output is written. The second wait is limited. For
+    /// output, it lasts at most one second after a requested shutdown, and otherwise until `deadline`. For
+    /// disks, folders and network, it lasts at most ten seconds.
     ///
     /// # Errors
     ///
@@ -405,20 +407,21 @@ impl Vm<Running> {
         let timeout =
             if cause == ShutdownCause::Requested { OUTPUT_TIMEOUT } else { left.unwrap_or(Duration::MAX) };
         let ended = Instant::now();
-        // First, because the reader of the output may block a vCPU thread.
+        // The guest is killed first, because the reader of the output may block a vCPU thread for a long
+        // time.
         engine.kill();
         vcpus.shut_down(timeout);
         // After the vCPUs have stopped, the workers process all chains that the guest has made available, and
         // exit.
         let _: io::Result<()> = stop_workers.write(1);
-        // Blocked vCPU threads may have used all of the time.
+        // Blocked vCPU threads may have used up the time limit.
         let remaining = timeout.saturating_sub(ended.elapsed());
         if !workers.wait(remaining, DRAIN_TIMEOUT) {
             if cause != ShutdownCause::Requested {
                 log::warn!("a device has not written out all data of the guest in time");
             }
-            // The thread that still runs refers to descriptors by number. If they were closed, the numbers
-            // could be reused for other files, which its filter would permit.
+            // A thread that still runs uses descriptors by number, and so does its filter. If the descriptors
+            // were closed, other files could get the numbers, and the filter would permit access to them.
             std::mem::forget((engine, memory, io));
         }
         result?;
@@ -460,7 +463,7 @@ mod tests {
             thread::sleep(3 * SHORT);
             drop(output);
         });
-        // The output takes longer than the limit of devices.
+        // Device threads have exited, but output takes longer than the limit of devices.
         assert!(!workers.wait(LONG, SHORT));
         writer.join().unwrap();
         drop(disk);

@@ -1,4 +1,4 @@
-//! The machine's console: virtio console devices if they are in use, else that of the platform.
+//! The machine's console: the virtio console devices if they are in use, else the platform's console.
 
 use core::task::Context;
 
@@ -28,7 +28,7 @@ const CHUNK_SIZE: usize = 256;
 pub(crate) struct MachineConsole;
 
 impl MachineConsole {
-    /// The console; input that arrives at the platform's wakes its readers from now on.
+    /// Creates the console. From now on, input of the platform's console wakes its readers.
     pub(crate) fn new() -> Self {
         interrupts::register_default(&PlatformInput);
         Self
@@ -45,8 +45,8 @@ impl InterruptHandler for PlatformInput {
     }
 }
 
-/// Writes all bytes to a stream: to its device, or to the platform's console, which takes the first ones if
-/// it need not wait.
+/// Writes all bytes to a stream: to its device, or to the platform's console. A short first write goes to the
+/// platform's console as far as that need not wait.
 fn write(stream: Stream, mut bytes: &[u8]) {
     if devices::is_driverless(bytes.len()) {
         let taken = try_write_to_platform(stream, bytes);
@@ -72,14 +72,14 @@ fn write_to_platform(stream: Stream, mut bytes: &[u8]) {
     }
 }
 
-/// Writes the bytes that the platform's console takes without waiting; returns their number. Output of other
-/// CPUs comes between such writes, never inside of one.
+/// Writes the bytes that the platform's console takes without waiting. Returns their number. Output of other
+/// CPUs may come between two such writes, but never within one.
 fn try_write_to_platform(stream: Stream, bytes: &[u8]) -> usize {
     let _guard = WRITE_LOCK.lock();
     console::try_write(stream, bytes)
 }
 
-/// Standard error of the machine: a stream of its own where the machine has a second one, else the console.
+/// Standard error of the machine: a separate stream if the machine has one, else the console.
 #[derive(Debug)]
 pub(crate) struct MachineError;
 
@@ -105,8 +105,8 @@ impl Terminal for MachineConsole {
     }
 
     fn with_input_lock(&self, read: &mut dyn FnMut()) {
-        // Initialises the device if this is the first use of the input: that may sleep, so not under the
-        // lock.
+        // The first use of the input initialises the device. This may sleep, so it must be done before the
+        // lock is taken.
         let _device = devices::input_console();
         let _guard = READ_LOCK.lock();
         read();

@@ -1,18 +1,18 @@
 //! The program's file descriptors.
 //!
 //! The descriptor table maps a number to a [`Handle`]: an open file, or another object such as a socket, a
-//! pipe or the console. Both implement [`Object`], whose polls never block; this module adds the waiting.
-//! Open files have a trait of their own, [`FileObject`], because only programs that open a file shall contain
-//! the code of files.
+//! pipe or the console. Both implement [`Object`], whose polls never block. This module adds the waiting.
+//! Open files are called through a trait of their own, [`FileObject`], so that only programs that open a file
+//! contain the code of files.
 //!
-//! Small reads and writes of files are the hot path. Each of the first [`WINDOW_COUNT`] descriptors therefore
-//! has a page window ([`PageWindow`]): one page of the file that the file system lends it, and the position
-//! in the file. A system call looks into the window first. A call that needs more takes the
-//! [`LockedDescriptor`]: it holds the spinlock of the table's slot and has moved the position from the window
-//! back to the open file.
+//! Small reads and writes of files are the hot path. Therefore each of the first [`WINDOW_COUNT`] descriptors
+//! has a page window ([`PageWindow`]). The window has the position in the file, and one page that the file
+//! system has lent to it. A system call looks into the window first. A call that needs more locks the
+//! descriptor ([`LockedDescriptor`]): this takes the spinlock of the descriptor's slot in the table, and
+//! moves the position from the window back to the descriptor's handle.
 //!
-//! After a close the slot keeps the open file if it can be used again, so that the next open of this
-//! descriptor need not allocate one.
+//! After a close, the slot keeps the open file if it can be used again. Then the next open of this descriptor
+//! need not allocate an open file.
 
 use alloc::sync::Arc;
 use core::fmt::{self, Debug, Formatter};
@@ -28,8 +28,8 @@ use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object,
 use crate::files::system::{File, Kernel};
 use crate::threads::wait::block_on;
 
-/// Object that a descriptor refers to. No variant has the discriminant 0, which marks an empty slot of the
-/// table: so the static table is all zeros and takes no room in the image.
+/// The object that a descriptor refers to. No variant has the discriminant 0, so 0 can mark an empty slot of
+/// the table. Then the static table is all zeros and takes no space in the image.
 #[derive(Clone, Debug)]
 #[repr(usize)]
 pub(crate) enum Handle {
@@ -39,41 +39,41 @@ pub(crate) enum Handle {
     Object(Arc<dyn Object>) = 2,
 }
 
-/// Open file. The system calls that every program contains reach open files by this trait alone, so only
-/// programs that open a file contain the code behind it.
+/// An open file. The system calls that every program contains use open files only through this trait. So only
+/// programs that open a file contain the code that implements the trait.
 ///
-/// The methods that end in `now` are called with a spinlock held. They return `None` if the call would have
-/// to wait or take long. The caller then makes it with the other method, without the lock.
+/// The caller of methods whose names end in `now` holds a spinlock. They return `None` if they would have to
+/// wait or would take long. Then the caller releases the lock and calls the other method.
 pub(crate) trait FileObject: Object + Positioned {
-    /// Reads at an offset to the start of `buffer`, which is not empty; returns the number of bytes.
+    /// Reads at an offset to the start of `buffer`, which is not empty. Returns the number of bytes.
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize>;
 
-    /// Writes all bytes, at least one, at an offset, or at the end of a file opened for appending. Returns
-    /// the offset after them.
+    /// Writes all of `bytes`, which is not empty, at an offset, or at the end of a file that is open for
+    /// appending. Returns the offset after the written bytes.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
 
-    /// Lends the page at an offset to the window of the descriptor. The window may do what the file is opened
+    /// Lends the page at an offset to the window of the descriptor, for the accesses that the file is opened
     /// for. Does nothing if the page cannot be lent.
     fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>);
 
-    /// Takes back the page that a window has.
+    /// Takes the page of the file back from the window that has it.
     fn take_back_page(&self);
 
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
 
-    /// Writes at the position; returns the number of bytes.
+    /// Writes at the position. Returns the number of bytes.
     fn write(&self, bytes: &[u8]) -> Result<usize, Errno>;
 
-    /// Moves the position and returns it.
+    /// Moves the position and returns the new one.
     fn move_position(&self, offset: i64, whence: Whence) -> Result<u64, Errno>;
 
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
 
-    /// Ends the use of this open file at once if the reference is the only one, and there is no error to
-    /// report and nothing to free: it is called with a spinlock held. Returns `Ok` with the open file, which
-    /// can be used again, or `Err` with the reference.
+    /// Retires this open file if `self` is the only reference, no error must be reported, and no memory would
+    /// be freed. The caller holds a spinlock. Returns `Ok` with the open file, which can then be used again,
+    /// or else `Err` with the unchanged reference.
     fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
     /// Reports errors of earlier writes, and drops the reference of a descriptor that is being closed.
@@ -98,7 +98,7 @@ impl Handle {
         }
     }
 
-    /// Reads, and waits for it.
+    /// Reads. Waits until the read is done.
     pub(crate) fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         match self {
             Self::File(file) => file.file().read(buffer),
@@ -106,7 +106,7 @@ impl Handle {
         }
     }
 
-    /// Writes, and waits for it; returns the number of bytes.
+    /// Writes. Waits until the write is done, and returns the number of bytes.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
             Self::File(file) => file.file().write(bytes),
@@ -115,15 +115,15 @@ impl Handle {
     }
 }
 
-/// Writes to an object, all bytes if the object promises that. Returns the number of bytes written before the
-/// object ends or fails.
+/// Writes to an object. If [`Object::writes_all`] is true, continues until all bytes are written. Returns the
+/// number of bytes that were written before the object ended or failed.
 fn write_all(object: &dyn Object, bytes: &[u8]) -> Result<usize, Errno> {
     let count = block_on(|context| object.poll_write(context, bytes))?;
     Ok(if count < bytes.len() && object.writes_all() { write_rest(object, bytes, count) } else { count })
 }
 
-/// Continues a write after its first `count` bytes. Returns the number of bytes written before the object
-/// ends or fails.
+/// Continues a write after its first `count` bytes. Returns the number of bytes that were written before the
+/// object ended or failed.
 #[cold]
 fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -135,14 +135,15 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     count
 }
 
-/// Descriptor table. An empty slot may keep the open file of the last descriptor in it for the next one.
+/// The descriptor table. An empty slot may keep the open file of its last descriptor for its next descriptor.
 static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
 
 /// Page windows of the first descriptors.
 static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
 
-/// Opens a file for reading, and returns its descriptor. Set when files are mounted. Code that every program
-/// contains reads files by this function, so programs without files do not contain the code of files.
+/// Function that opens a file for reading and returns its descriptor. It is set when files are mounted. Code
+/// that every program contains reads files only through this function, so programs without files do not
+/// contain the code of files.
 pub(crate) static OPEN_TO_READ: Once<OpenToRead> = Once::new();
 
 /// Opens the file at a path, and returns its descriptor.
@@ -174,11 +175,11 @@ pub(crate) fn open(object: Arc<dyn Object>) -> Result<i32, Errno> {
 /// Reserves a descriptor for an object that is still to be opened.
 #[inline(always)]
 pub(crate) fn reserve() -> Result<Reserved, Errno> {
-    // The table has far fewer.
+    // The conversion cannot fail: the table has far fewer descriptors than an `i32` can count.
     i32::try_from(TABLE.reserve()?).map(Reserved).map_err(|_| Errno::EMFILE)
 }
 
-/// A descriptor that is allocated and not open yet; dropping it frees the descriptor.
+/// A descriptor that is allocated but not open yet. Dropping it frees the descriptor.
 #[derive(Debug)]
 pub(crate) struct Reserved(i32);
 
@@ -194,21 +195,21 @@ impl Reserved {
         self.opened()
     }
 
-    /// Stores the reference of the descriptor to a file. [`Self::opened`] follows.
+    /// Stores the descriptor's reference to a file. The caller calls [`Self::opened`] next.
     #[inline]
     pub(crate) fn fill_file(&self, file: Arc<File>) {
         TABLE.fill_with(index(self.0), || file_handle(file));
     }
 
-    /// Does the same as [`Self::fill_file`] with the open file that the slot has kept, if there is one and
-    /// `open` returns true for it. `open` is called with a spinlock held. Returns true if the descriptor is
-    /// filled.
+    /// Does [`Self::fill_file`] with the open file that the slot has kept. Does so only if the slot has kept
+    /// an open file and `open` returns true for it. `open` is called while a spinlock is held. Returns true
+    /// if the descriptor is filled.
     #[inline(always)]
     pub(crate) fn open_again(&self, open: impl FnOnce(&mut Arc<File>) -> bool) -> bool {
         TABLE.fill_from_kept(index(self.0), open, file_handle)
     }
 
-    /// Ends the reservation of a descriptor that has been opened; returns its number.
+    /// Ends the reservation of a descriptor that is now open. Returns its number.
     #[inline]
     pub(crate) fn opened(self) -> i32 {
         let number = self.0;
@@ -234,7 +235,8 @@ impl Drop for Reserved {
     }
 }
 
-/// The object of a descriptor, and a reserved descriptor for the object that an operation on it returns.
+/// Returns the object of a descriptor, and a reserved descriptor for a second object that an operation on the
+/// first one will return.
 pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reserved), Errno> {
     Ok((get(descriptor)?, reserve()?))
 }
@@ -242,7 +244,7 @@ pub(crate) fn get_and_reserve(descriptor: i32) -> Result<(Arc<dyn Object>, Reser
 /// The object of a descriptor.
 pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
     let locked = LockedDescriptor::new(descriptor)?;
-    // Most callers have a socket: it is cloned without the file's part of a handle.
+    // Most callers expect a socket. This path clones the object without the code for cloning a file.
     if let Some(Handle::Object(object)) = locked.slot.get() {
         return Ok(Arc::clone(object));
     }
@@ -259,14 +261,14 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
     TABLE.next_open(from)
 }
 
-/// Returns the window of a descriptor; `None` if it is not one of the first [`WINDOW_COUNT`].
+/// Returns the window of a descriptor, or `None` if the descriptor is not one of the first [`WINDOW_COUNT`].
 #[inline]
 pub(crate) fn window(descriptor: i32) -> Option<&'static PageWindow<Kernel>> {
     WINDOWS.get(index(descriptor))
 }
 
-/// Locked descriptor: its spinlock is held and its window is suspended. No other call can close it or use its
-/// file.
+/// A locked descriptor: its spinlock is held and its window is suspended. No other call can close the
+/// descriptor or use its file through it.
 #[derive(Debug)]
 pub(crate) struct LockedDescriptor {
     slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
@@ -286,7 +288,8 @@ impl LockedDescriptor {
         Ok(locked)
     }
 
-    /// The open file that the descriptor refers to; `None` if it is not open or refers to another object.
+    /// Returns the open file that the descriptor refers to. Returns `None` if the descriptor is not open or
+    /// refers to another object.
     #[inline]
     pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject>> {
         match self.slot.get() {
@@ -295,7 +298,7 @@ impl LockedDescriptor {
         }
     }
 
-    /// Unlocks the descriptor. If the handle has the file's position, the window gets it back.
+    /// Unlocks the descriptor. If the handle has the file's position, gives the position back to the window.
     #[inline]
     pub(crate) fn resume(self) {
         if let (Some(window), Some(handle)) = (self.window, self.file())
@@ -305,8 +308,8 @@ impl LockedDescriptor {
         }
     }
 
-    /// Does the same as [`Self::resume`] after a call at an offset of the file. The second such call in a row
-    /// within one page makes the file system lend that page to the window.
+    /// Does [`Self::resume`] after a call at an offset of the file. If this is the second such call in a row
+    /// within the same page, the file system lends the page to the window.
     pub(crate) fn resume_at(self, offset: u64) {
         if let (Some(window), Some(handle)) = (self.window, self.file())
             && let Some(position) = handle.position()
@@ -320,7 +323,7 @@ impl LockedDescriptor {
 
     /// Unlocks the descriptor and returns another reference to its object.
     pub(crate) fn into_handle(self) -> Result<Handle, Errno> {
-        // The second reference may move the position, too, so it must not stay in the window.
+        // The second reference may move the position, too, so the position must not stay in the window.
         if let Some(window) = self.window {
             window.blind();
         }
@@ -342,11 +345,12 @@ enum Closing {
     Object(Arc<dyn Object>),
 }
 
-/// Closes a descriptor. The last reference drops the object, after the lock is released. The descriptor is
-/// closed even if an error of an earlier write is reported.
+/// Closes a descriptor. If this was the last reference to the object, drops the object after it has released
+/// the lock. The descriptor is closed even if the call reports an error of an earlier write.
 #[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    // Called with the slot's spinlock held. It only decides which work is left for the time after the unlock.
+    // `split` is called while the slot's spinlock is held. It only decides which work must be done after the
+    // unlock.
     let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
         Handle::File(handle) => {
             let file = handle.into_file();

@@ -1,4 +1,5 @@
-//! Devices. A device is initialised when it is first used; discovery, too, happens only then.
+//! Devices. A device is initialised when it is first used. Discovery, too, happens only when a device is
+//! first needed.
 //!
 //! The drivers of `hermit-virtio` are state machines that never wait. The types of this module put a lock
 //! around a driver, handle its device's interrupt and make threads wait.
@@ -38,12 +39,12 @@ pub(crate) use virtio_fs::{FuseTransport, start_all as start_folders};
 use crate::interrupts::{self, InterruptHandler};
 use crate::sync::OnceLock;
 
-/// Virtio-mmio devices of the boot information and the command line.
+/// Virtio-mmio devices from the boot information and the command line.
 static MMIO_DEVICES: Once<Vec<boot_info::MmioDevice>> = Once::new();
 
 static DISCOVERED: OnceLock<Vec<DiscoveredDevice>> = OnceLock::new();
 
-/// Stores where virtio-mmio devices are, and whether a console device is to be the machine's console.
+/// Stores the locations of the virtio-mmio devices, and the choice of the machine's console.
 pub(crate) fn init(boot: &Boot, line: &CommandLine) {
     MMIO_DEVICES.call_once(|| [boot.info.devices, &line.devices].concat());
     let console = u32::from(u8::from(Id::Console));
@@ -54,11 +55,11 @@ pub(crate) fn init(boot: &Boot, line: &CommandLine) {
     }
 }
 
-/// The device number `index` among those with a device ID.
+/// Finds the device number `index` among the devices with a device ID.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is none, `ENOMEM`.
+/// `ENOENT` if there is no such device, `ENOMEM`.
 fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     let discover = || discovery::discover(MMIO_DEVICES.get().map_or(&[], Vec::as_slice));
     let id = u16::from(u8::from(id));
@@ -66,13 +67,13 @@ fn find(id: Id, index: usize) -> Result<&'static DiscoveredDevice, Errno> {
     devices.iter().filter(|device| device.id() == id).nth(index).ok_or(Errno::ENOENT)
 }
 
-/// Starts a device: `new` makes its driver, which is registered as the handler of the device's interrupt
-/// line.
+/// Starts a device: `new` creates the driver, which is then registered as the handler of the device's
+/// interrupt line.
 ///
 /// # Errors
 ///
-/// `ENOENT` if the device cannot be used, `ENOMEM`. A warning names the device, for `ENOMEM` once; there is
-/// none if the device lacks the feature that its driver is for.
+/// `ENOENT` if the device cannot be used, `ENOMEM`. Prints a warning that names the device; for `ENOMEM`,
+/// only once. Prints no warning if the device only lacks the feature that the driver is for.
 fn start<D: InterruptHandler>(
     device: &DiscoveredDevice,
     new: impl FnOnce(Transport, &DriverMemory) -> Result<D, InitError>,
@@ -88,17 +89,19 @@ fn start<D: InterruptHandler>(
     started
 }
 
-/// Registers a driver, which is never removed, as the handler of its device's interrupt line. It then handles
-/// what the device has raised before. Without memory the driver is dropped, which resets the device.
+/// Registers a driver permanently as the handler of its device's interrupt line. The driver then handles
+/// interrupts that the device has raised before. Without memory, drops the driver, which resets the device.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 fn install<D: InterruptHandler>(driver: D, line: u8) -> Result<&'static D, Errno> {
     let driver = interrupts::register(line, driver).map_err(|_| Errno::ENOMEM)?;
-    // An interrupt from before is lost, unless the line was masked until now. No other need come: a
-    // virtio-mmio device keeps its wire raised until that one is acknowledged, so that an I/O APIC sees no
-    // edge, and a queue that has raised its interrupt does so again only after the driver has looked at it.
+    // An interrupt that the device raised before the registration is lost, unless the line was masked until
+    // now. There may be no further interrupt after it. A virtio-mmio device keeps its wire raised until the
+    // first interrupt is acknowledged, so an I/O APIC sees no new edge. And a queue that has raised its
+    // interrupt raises it again only after the driver has looked at the queue. So the driver is called here
+    // once.
     if line >= TIMER {
         let _masked = Masked::new();
         driver.interrupt();

@@ -11,25 +11,26 @@ use hermit_interface::Errno;
 use crate::sync::OnceLock;
 use crate::{devices, report};
 
-/// The hypervisor's seed, until the generator has it.
+/// The hypervisor's seed, until the generator takes it.
 static HOST_SEED: SpinLock<Option<[u8; SEED_SIZE]>> = SpinLock::new(None);
 
 /// The generator; `None` if the machine has no source of entropy.
 static GENERATOR: OnceLock<Option<SpinLock<Generator>>> = OnceLock::new();
 
-/// Keeps the hypervisor's seed. The generator is made when the program first asks for random numbers: one
-/// that does not has none of its code.
+/// Keeps the hypervisor's seed. The generator is created only when the program first asks for random numbers.
+/// So programs that never ask do not contain the generator's code.
 pub(crate) fn init(boot: &Boot) {
     let fixed = boot.info.fixed;
     *HOST_SEED.lock() = (fixed.seed_size as usize >= SEED_SIZE).then_some(fixed.seed);
 }
 
-/// Makes a generator with a seed from the processor, else from the hypervisor, else from a device. The
-/// hypervisor's seed is mixed in even if it is not the first. `None` without any source.
+/// Creates a generator. Its seed comes from the processor, or else from the hypervisor, or else from a
+/// device. The hypervisor's seed is mixed in even if the processor has a seed. Returns `None` if there is no
+/// source.
 ///
 /// # Errors
 ///
-/// `ENOMEM` if there is no memory for the device, which another attempt may find.
+/// `ENOMEM` if there is no memory for the device. Another attempt may succeed.
 fn seeded() -> Result<Option<SpinLock<Generator>>, Errno> {
     let mut seed = [0; SEED_SIZE];
     let from_host = HOST_SEED.lock().take();
@@ -56,7 +57,8 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Says, at the first failure for the program, how to give the machine a source of entropy.
+/// Prints a hint on how to give the machine a source of entropy, when random numbers first fail for the
+/// program.
 pub(crate) fn warn_of_missing_source() {
     static HAS_WARNED: AtomicBool = AtomicBool::new(false);
     if !HAS_WARNED.swap(true, Relaxed) {

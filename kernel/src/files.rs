@@ -2,10 +2,10 @@
 //!
 //! The root is a ramfs. It begins with the initramfs that the loader has passed. The device files in `/dev`,
 //! the files in `/proc`, and folders of the host are mounted in it. The file systems themselves are in
-//! `hermit_fs`; this module binds them to the descriptor table and to the waiting of threads.
+//! `hermit_fs`; this module connects them to the descriptor table, and makes threads wait for them.
 //!
-//! A call has up to two paths. The first one (`..._now`) never waits, and returns `None` if it would have to.
-//! The second one (`..._long`) does the same call as a future, on which the thread blocks.
+//! A call has up to two paths. The fast path (`..._now`) never waits, and returns `None` if it would have to
+//! wait. The slow path (`..._long`) executes the same call as a future, on which the thread blocks.
 
 mod mounts;
 pub(crate) mod system;
@@ -73,10 +73,11 @@ impl FileObject for File {
     }
 
     fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        // Counts instead of `get_mut`, which takes an atomic operation: new references are made only from
-        // references.
+        // The counts are read instead of using `get_mut`, which needs an atomic read-modify-write. This is
+        // enough, because new references are made only from existing ones, and this is the only reference.
         let is_only = Arc::strong_count(&self) == 1 && Arc::weak_count(&self) == 0;
-        // Acquire: other references were dropped, and the accesses of their calls happen before this.
+        // Acquire: the other references were dropped, so the accesses of their calls must happen before this
+        // one's.
         fence(Acquire);
         if is_only && File::retire_now(&self) { Ok(self) } else { Err(self) }
     }
@@ -103,16 +104,16 @@ const DIRECTORY: u32 = 0o755;
 /// Permission bits of `/tmp`.
 const TEMPORARY_DIRECTORY: u32 = 0o1777;
 
-/// The virtual file system, which the first call mounts that has memory for it.
+/// Returns the virtual file system. The first call that has enough memory mounts it.
 ///
 /// # Errors
 ///
-/// `ENOMEM` if there was no memory for it.
+/// `ENOMEM` if there is no memory to mount it.
 pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get_or_try_init(|| complete(mount()))
 }
 
-/// Gives back the memory of names that are kept.
+/// Frees the memory of cached names.
 fn forget_names() {
     if let Some(vfs) = VFS.get() {
         vfs.forget_names();
@@ -120,7 +121,7 @@ fn forget_names() {
 }
 
 async fn mount() -> Result<Vfs<Kernel>, Errno> {
-    // A tmpfs on Linux has as much of all memory.
+    // The limit is half of the memory, as for a tmpfs on Linux.
     let root: RamFs<Kernel> = RamFs::new(memory::available() / 2)?;
     if let Some(archive) = tree::archive()
         && let Err(error) = root.unpack(archive)
@@ -136,7 +137,7 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
         [(b"/dev".as_slice(), DIRECTORY), (b"/proc", DIRECTORY), (b"/tmp", TEMPORARY_DIRECTORY)]
     {
         match vfs.create_directory(path, permissions).await {
-            // The initramfs has it.
+            // The directory is already in the initramfs.
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(error) => return Err(error),
         }
@@ -150,13 +151,13 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
     Ok(vfs)
 }
 
-/// Opens a file to read it, for the kernel's own use.
+/// Opens a file for reading, for the kernel's own use.
 fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
     open_long(descriptors::reserve()?, path, O_RDONLY, 0)
 }
 
-/// Mounts a file system that every machine has. If the initramfs has something at the path that is not a
-/// directory, files work without that file system.
+/// Mounts a file system that every machine has. If the initramfs has a file that is not a directory at the
+/// path, leaves the file system out.
 ///
 /// # Errors
 ///
@@ -176,7 +177,7 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     if flags & O_CREAT != 0 {
         return open_or_create(path, flags, mode);
     }
-    // First: without a free descriptor nothing is truncated.
+    // The descriptor is reserved first, so that no file is truncated if no descriptor is free.
     let descriptor = descriptors::reserve()?;
     let start = mounted_now().and_then(|vfs| vfs.root_start(path));
     match start.and_then(|start| start.find_now(path, flags)) {
@@ -185,7 +186,7 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     }
 }
 
-/// [`open`] of a path that may begin in the current directory.
+/// Does [`open`] for a path that may begin in the current directory.
 #[inline(never)]
 fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, Errno> {
     let opened = mounted_now()
@@ -196,10 +197,10 @@ fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, E
     }
 }
 
-/// [`open`] with `O_CREAT`.
+/// Does [`open`] with `O_CREAT`.
 #[inline(never)]
 fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    // First: without a free descriptor nothing is created.
+    // The descriptor is reserved first, so that no file is created if no descriptor is free.
     let descriptor = descriptors::reserve()?;
     let start = mounted_now().and_then(|vfs| vfs.root_start(path));
     match start.and_then(|start| start.find_or_create_now(path, flags, mode)) {
@@ -209,7 +210,7 @@ fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     }
 }
 
-/// [`open_or_create`] of a path that may begin in the current directory.
+/// Does [`open_or_create`] for a path that may begin in the current directory.
 #[inline(never)]
 fn open_or_create_relative(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     let found = |start: Start<'_, Kernel>| {
@@ -235,14 +236,14 @@ fn fill(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno
     if is_open { Ok(()) } else { open_first(descriptor, found) }
 }
 
-/// Opens a file by a descriptor that keeps no open file.
+/// Opens a file for a descriptor whose slot has kept no open file.
 #[inline(never)]
 fn open_first(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
     descriptor.fill_file(found.open()?);
     Ok(())
 }
 
-/// Does the same as [`open`], and may wait.
+/// Does [`open`] if the call may have to wait.
 #[inline(never)]
 fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     Ok(match complete(vfs()?.open(path, flags, mode))? {
@@ -251,14 +252,14 @@ fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result
     })
 }
 
-/// The virtual file system, if it has been mounted.
+/// Returns the virtual file system, if it is mounted.
 #[inline]
 fn mounted_now() -> Option<&'static Vfs<Kernel>> {
     VFS.get()
 }
 
-/// Stores the properties of the file that a path leads to, if a mounted file system has them at once. If not,
-/// [`metadata`] has them.
+/// Stores the properties of the file that a path leads to, if a mounted file system can provide them without
+/// waiting. If not, the caller uses [`metadata`].
 #[inline]
 pub(crate) fn properties_now<'a>(
     path: &[u8],
@@ -267,13 +268,13 @@ pub(crate) fn properties_now<'a>(
     mounted_now()?.properties_now(path, out)
 }
 
-/// Metadata of the file that a path leads to.
+/// Returns the metadata of the file that a path leads to.
 #[inline(never)]
 pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
     complete(vfs()?.metadata(path, symlinks))
 }
 
-/// The properties of the file that a path leads to.
+/// Returns the properties of the file that a path leads to.
 pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_properties, Errno> {
     let mut found = MaybeUninit::uninit();
     match properties_now(path, &mut found) {
@@ -292,7 +293,7 @@ pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// [`remove_file`] of a path that may begin in the current directory; it may wait.
+/// Does [`remove_file`] for a path that may begin in the current directory. It may wait.
 #[inline(never)]
 fn remove_file_long(path: &[u8]) -> Result<(), Errno> {
     let removed = mounted_now().and_then(|vfs| vfs.with_start(path, |start| start.remove_file_now(path)));

@@ -1,4 +1,5 @@
-//! Initialisation order: from the CPU that the hal has set up to the main thread.
+//! Initialises the kernel in the right order. It begins on the CPU that the hal has set up, and ends with the
+//! start of the main thread.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -15,7 +16,7 @@ use crate::threads::lifecycle::{self, SpawnArgs};
 use crate::threads::memory_return;
 use crate::{command_line, descriptors, devices, entropy, interrupts, program, report};
 
-/// Stack size of the main thread in bytes, as on Linux. Only pages that were used have memory.
+/// Stack size of the main thread in bytes, as on Linux. Pages get memory only when they are first used.
 const MAIN_STACK_SIZE: usize = 8 << 20;
 
 /// Initialises the kernel and starts the main thread. The hal calls it on the boot CPU.

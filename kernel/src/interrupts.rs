@@ -1,8 +1,8 @@
-//! Interrupt dispatch: from an interrupt line to its handlers.
+//! Interrupt dispatch: calls the handlers of an interrupt line.
 //!
-//! The timer's line and the reschedule IPI go to the scheduler's CPU. All other lines go to the handlers that
-//! drivers have registered; a line without one is that of the platform's own console, and goes to the default
-//! handler.
+//! The timer's line and the reschedule IPI are handled by the scheduler's CPU state. All other lines go to
+//! the handlers that drivers have registered. A line without a handler belongs to the platform's own console,
+//! and goes to the default handler.
 
 use core::iter;
 
@@ -15,23 +15,24 @@ use crate::threads::cpu;
 
 /// Handler of an interrupt line.
 pub(crate) trait InterruptHandler: Sync + 'static {
-    /// Handles an interrupt of the line, with interrupts masked. Devices share lines, so another device may
-    /// have raised it.
+    /// Handles an interrupt of the line. Interrupts are masked. Several devices may share the line, so
+    /// another device may have raised it.
     fn interrupt(&self);
 }
 
-/// A registered handler. It links the others, so that nothing but its own memory can be missing.
+/// A registered handler. The handlers form a linked list, so that registering one needs no memory except its
+/// own.
 struct Registered<H: ?Sized = dyn InterruptHandler> {
     line: u8,
-    /// The handler that was registered before this one, once this one is in the list.
+    /// The handler that was registered before this one. It is set when this handler is added to the list.
     next: Once<Option<&'static Registered>>,
     handler: H,
 }
 
-/// The handler that was registered last; several handlers may share a line.
+/// The handler that was registered last: the head of the list. Several handlers may share a line.
 static LAST: SpinLock<Option<&'static Registered>> = SpinLock::new(None);
 
-/// Handler of lines for which none is registered.
+/// Handler of lines that have no registered handler.
 static DEFAULT: Once<&'static dyn InterruptHandler> = Once::new();
 
 /// Starts dispatching. The calling CPU must be known to the scheduler (`threads::cpu::adopt`).
@@ -40,7 +41,7 @@ pub(crate) fn init() {
 }
 
 /// Registers the handler of a line permanently, and unmasks the line at the interrupt controller. Without
-/// memory the handler is dropped.
+/// memory, drops the handler.
 pub(crate) fn register<H: InterruptHandler>(line: u8, handler: H) -> Result<&'static H, OutOfMemory> {
     let registered = memory::leak(Registered { line, next: Once::new(), handler }).ok_or(OutOfMemory)?;
     let mut last = LAST.lock();
@@ -54,7 +55,7 @@ pub(crate) fn register<H: InterruptHandler>(line: u8, handler: H) -> Result<&'st
     Ok(&registered.handler)
 }
 
-/// Registers the handler of lines for which none is registered; the first call counts.
+/// Sets the handler of lines that have no registered handler. Later calls have no effect.
 pub(crate) fn register_default(handler: &'static dyn InterruptHandler) {
     DEFAULT.call_once(|| handler);
 }
@@ -72,7 +73,7 @@ fn raised(line: u8, masked: &Masked) {
 
 /// Calls all handlers of a line.
 fn device_interrupt(line: u8) {
-    // Handlers wake threads, so they are called without the lock.
+    // The lock is not held while handlers run, because handlers wake threads.
     let last = *LAST.lock();
     let registered = iter::successors(last, |registered| registered.next.get().copied().flatten());
     let mut is_handled = false;

@@ -1,7 +1,8 @@
 //! The kernel: a library operating system that is linked into every image.
 //!
-//! This crate only assembles. Hardware is in `hermit-hal`, services are crates of their own that know nothing
-//! of hardware or of each other, and what they offer becomes the ABI's functions in [`syscalls`].
+//! This crate only connects other crates. `hermit-hal` contains the code for the hardware. Services are
+//! crates of their own, which know nothing of the hardware or of each other. [`syscalls`] makes them
+//! available as the functions of the ABI.
 #![no_std]
 #![cfg_attr(
     doc,

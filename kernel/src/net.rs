@@ -1,8 +1,8 @@
-//! Sockets; those of IP connect programs, the network stack and the network device.
+//! Sockets. Sockets of the IP family connect programs with the network stack and the network device.
 //!
-//! The stack (`hermit-sys/net`) never blocks and has no threads. Each call polls it: receives frames, handles
-//! expired timers, transmits. Without calls, [`poll_thread`] polls it, woken by the device or a timer.
-//! Threads block in [`waiting`] only.
+//! The stack (`hermit-sys/net`) never blocks and has no threads. Each call of a program polls it: the poll
+//! receives frames, handles expired timers and transmits. While no calls are made, the poll thread
+//! ([`poll_thread`]) polls the stack when the device or a timer wakes it. Threads block only in [`waiting`].
 //!
 //! | module | |
 //! | --- | --- |
@@ -48,11 +48,12 @@ use crate::{command_line, devices, entropy};
 
 pub(crate) use shutdown::shut_down;
 
-/// Buffers of connections take at most the available memory at the start of the network divided by this.
+/// The maximum size of all buffers of connections is the memory that is available at the start of the
+/// network, divided by this.
 const BUFFER_SHARE: u64 = 4;
 
-/// Parts of an upper bound in bytes of what the stack allocates at its start: a fixed one, and one for each
-/// byte of the command line, because it keeps the words twice. A frame of the device's MTU comes on top.
+/// Upper bound in bytes of the memory that the stack allocates at its start. It is the sum of a fixed part, a
+/// part for each byte of the command line (the stack keeps its words twice), and a frame of the device's MTU.
 const START_MEMORY: usize = 64 << 10;
 const START_MEMORY_PER_BYTE: usize = 32;
 
@@ -61,7 +62,7 @@ static NETWORK: Once<Network> = Once::new();
 /// True if the start of the network has completed.
 static IS_COMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// The network, which the first call starts.
+/// Returns the network. The first call starts it.
 ///
 /// # Errors
 ///
@@ -73,7 +74,8 @@ fn network() -> Result<&'static Network, Errno> {
     }
     STARTING.with(|| {
         let network = NETWORK.try_call_once(start)?;
-        // If this fails, the next call retries it, without starting the stack twice.
+        // If the poll thread cannot be started, the next call tries again, without starting the stack a
+        // second time.
         if !IS_COMPLETE.load(Relaxed) {
             poll_thread::start()?;
             shutdown::prepare();
@@ -89,7 +91,7 @@ pub(crate) fn kept_memory() -> usize {
     NETWORK.get().map_or(0, Network::kept_memory)
 }
 
-/// Frees the memory that the network keeps for later use, unless a thread uses the network.
+/// Frees the memory that the network keeps for later use. Does nothing if a thread is using the network.
 fn reclaim() {
     if let Some(network) = NETWORK.get() {
         network.reclaim();
@@ -111,26 +113,27 @@ fn start() -> Result<Network, Errno> {
     Network::start(&SERVICES, settings).ok_or(Errno::ENOMEM)
 }
 
-/// Fails unless there is memory for the start of the stack, whose allocations end the machine if they fail.
-/// Only a thread that takes the last memory in the same instant could still make them fail.
+/// Fails if there is too little memory to start the stack. The allocations of the stack themselves end the
+/// machine if they fail. After this check, that can happen only if another thread takes the memory in
+/// between.
 fn check_memory(line: &[u8]) -> Result<(), Errno> {
     let mtu = devices::network().map_or(0, |device| device.describe().mtu.into());
     let mut block: Vec<u8> = Vec::new();
     let size = START_MEMORY + mtu + line.len() * START_MEMORY_PER_BYTE;
     block.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
-    // The compiler would remove a block that is not used.
+    // Without this, the compiler would remove the allocation, since the block is not used.
     black_box(&block);
     Ok(())
 }
 
-/// Calls the stack, then transmits the frames that the call has queued.
+/// Calls the stack, and then transmits the frames that the call has queued.
 fn act<R>(network: &Network, action: impl FnOnce(&mut Stack) -> R) -> R {
     let (result, next) = network.with(|stack| (action(stack), settle(stack)));
     poll_thread::poll_by(next);
     result
 }
 
-/// Calls the stack as [`act`] does; polls and retries once if the call fails with `EAGAIN`.
+/// Does [`act`]. If the call fails with `EAGAIN`, polls the stack and tries once more.
 fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, Errno>) -> Result<R, Errno> {
     act(network, |stack| match action(stack) {
         Err(Errno::EAGAIN) => {
@@ -141,7 +144,7 @@ fn drive<R>(network: &Network, mut action: impl FnMut(&mut Stack) -> Result<R, E
     })
 }
 
-/// Polls the stack, since frames were received.
+/// Polls the stack. Called when frames were received.
 fn poll_received() {
     if let Some(network) = NETWORK.get() {
         let next = network.with(poll);
@@ -149,7 +152,7 @@ fn poll_received() {
     }
 }
 
-/// Polls the stack, and flushes the device; returns the time of the stack's next timer.
+/// Polls the stack and flushes the device. Returns the time of the stack's next timer.
 fn poll(stack: &mut Stack) -> u64 {
     poll_leader::begin_poll();
     let next = stack.poll();
@@ -158,7 +161,7 @@ fn poll(stack: &mut Stack) -> u64 {
     next
 }
 
-/// Transmits what preceding calls have queued; returns the time of the stack's next timer.
+/// Transmits the frames that preceding calls have queued. Returns the time of the stack's next timer.
 fn settle(stack: &mut Stack) -> u64 {
     let next = stack.settle();
     flush();

@@ -1,4 +1,4 @@
-//! Contents of the files in `/proc`.
+//! The kernel's facts for the files in `/proc`.
 
 use alloc::vec::Vec;
 use core::{fmt, iter, ptr};
@@ -44,7 +44,8 @@ impl Facts for KernelFacts {
     }
 
     fn available_memory(&self) -> u64 {
-        // Waits for the network, so this comes first: the others are to be of one moment.
+        // `kept_memory` may wait for the network, so it comes first. The other values are then read at the
+        // same moment.
         let kept = net::kept_memory() as u64;
         (kept + memory::heap_available() + memory::available()).min(memory::size())
     }
@@ -110,7 +111,7 @@ impl Facts for KernelFacts {
     }
 }
 
-/// The parts of the image.
+/// Returns the parts of the image.
 fn image_parts() -> impl Iterator<Item = Mapping> {
     let first = memory::image_part(memory::image().start);
     let parts = iter::successors(first, |part| memory::image_part(part.end));
@@ -131,7 +132,7 @@ const fn access_text(access: Access) -> &'static str {
     }
 }
 
-/// The type of an object, as Linux names those without a path.
+/// Returns the type of an object, in the words that Linux uses for objects without a path.
 fn type_name(object: &dyn Object) -> &'static str {
     match object.stat().map(|stat| stat.mode & S_IFMT) {
         Ok(S_IFCHR) => "char",

@@ -32,14 +32,14 @@ unsafe extern "C" {
     static FINALIZERS_END: Finalizer;
 }
 
-/// A function that runs before `main`, with its arguments and the environment, as on Linux: a constructor of
-/// C or C++.
+/// A function that runs before `main`: a constructor of C or C++. It gets the program's arguments and
+/// environment, as on Linux.
 type Initializer = unsafe extern "C" fn(i32, *const *const c_char, *const *const c_char);
 
 /// A function that runs when the program exits.
 type Finalizer = unsafe extern "C" fn();
 
-/// Finalizers have been started.
+/// True if the finalizers have been started.
 static IS_FINALIZED: AtomicBool = AtomicBool::new(false);
 
 /// Entry function of the main thread.
@@ -77,7 +77,7 @@ unsafe fn initialize(argc: i32, argv: *const *const c_char, env: *const *const c
     }
 }
 
-/// Runs the image's finalizers in reverse order, in the first call.
+/// Runs the image's finalizers in reverse order. Only the first call has an effect.
 pub(crate) fn finalize() {
     let (start, end) = (&raw const FINALIZERS_START, &raw const FINALIZERS_END);
     let count = (end.addr() - start.addr()) / size_of::<Finalizer>();
@@ -94,7 +94,7 @@ pub(crate) fn finalize() {
     }
 }
 
-/// Pointers to leaked copies of strings, in a leaked array that ends with a null pointer.
+/// Returns a leaked array of pointers to leaked copies of strings. The array ends with a null pointer.
 fn null_terminated(first: Option<&[u8]>, others: &[Vec<u8>]) -> &'static [*const c_char] {
     let mut pointers = Vec::with_capacity(others.len() + 2);
     pointers.extend(first.map(|string| c_string(string).as_ptr()));
@@ -103,7 +103,7 @@ fn null_terminated(first: Option<&[u8]>, others: &[Vec<u8>]) -> &'static [*const
     pointers.leak()
 }
 
-/// A leaked copy of the bytes up to the first NUL.
+/// Returns a leaked copy of the bytes up to the first NUL.
 fn c_string(bytes: &[u8]) -> &'static CStr {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     let string = CString::new(&bytes[..end]).unwrap_or_default();

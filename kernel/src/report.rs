@@ -26,7 +26,8 @@ pub(crate) fn init() {
 
 /// Prints an error of the kernel, and ends the machine.
 pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
-    // The CPU that stops the others must not preempt this thread, or migrate it.
+    // Interrupts stay masked, so that this thread is neither preempted nor moved to another CPU while it
+    // stops the other CPUs.
     core::mem::forget(Masked::new());
     stop::stop_others();
     // Writing to the console cannot fail.
@@ -34,7 +35,8 @@ pub(crate) fn fatal(reason: fmt::Arguments<'_>) -> ! {
     exit(ABORTED)
 }
 
-/// Prints an error of the machine's configuration, and ends the machine as one that could not be started.
+/// Prints an error of the machine's configuration, and ends the machine with the status of a machine that
+/// could not be started.
 pub(crate) fn invalid_configuration(reason: fmt::Arguments<'_>) -> ! {
     // Writing to the console cannot fail.
     let _: fmt::Result = writeln!(ConsoleWriter, "hermit: error: {reason}");
@@ -84,14 +86,15 @@ fn print(fault: &Fault) -> fmt::Result {
         .try_for_each(|(number, address)| print_frame(number, address))
 }
 
-/// Prints a line of the backtrace: frame 0 has the address of the fault, the others have return addresses.
+/// Prints a line of the backtrace. Frame 0 has the address of the fault, all other frames have return
+/// addresses.
 fn print_frame(number: usize, address: u64) -> fmt::Result {
     let image = hermit_hal::memory::image();
     let Some(offset) = address.checked_sub(image.start).filter(|&offset| offset < image.size) else {
         return writeln!(ConsoleWriter, "  {number:>4}: {address:#x} (outside the image)");
     };
-    // A return address may be the start of another function: a call that never returns can be the last
-    // instruction of its own. So the lookup takes the byte before it.
+    // A call that never returns can be the last instruction of its function. Then the return address is
+    // already the start of the next function. So the lookup uses the byte before the return address.
     let back = u64::from(number > 0 && offset > 0);
     match symbols::find(offset - back) {
         Some(SymbolOffset { name, offset: inside }) => {
@@ -120,7 +123,7 @@ impl fmt::Display for ThreadName {
     }
 }
 
-/// Cause of a fault, as a text about the thread.
+/// Cause of a fault, displayed as a predicate of the sentence about the thread.
 struct Reason(FaultKind);
 
 impl fmt::Display for Reason {
@@ -149,7 +152,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Exit status of a fault: as a Linux shell shows the signal, 128 + its number.
+/// Returns the exit status of a fault: 128 plus the number of the signal, as in a Linux shell.
 fn status(kind: FaultKind) -> u8 {
     match kind {
         FaultKind::Read(_) | FaultKind::Write(_) | FaultKind::Execute(_) | FaultKind::Protection => {

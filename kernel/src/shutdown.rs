@@ -1,4 +1,4 @@
-//! The host's requests to the program to end, by the power button.
+//! The host's requests to the program to end. They arrive as interrupts of the power button.
 
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicBool;
@@ -14,7 +14,8 @@ use crate::{descriptors, fallible};
 
 static REQUESTS: ShutdownRequests<WaitQueue> = ShutdownRequests::new(WaitQueue::new());
 
-/// The power button is enabled, if there is one. Changed with [`ENABLING`] held.
+/// True if the power button has been enabled, if the machine has one. It is changed only while [`ENABLING`]
+/// is held.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 static ENABLING: Mutex = Mutex::new();
 
@@ -30,20 +31,21 @@ impl InterruptHandler for PowerButton {
     }
 }
 
-/// Opens a descriptor for requests to end. From the first call on the program handles them.
+/// Opens a descriptor for requests to end. After the first call, the program handles these requests itself.
 pub(crate) fn open(nonblocking: bool) -> Result<i32, Errno> {
     let object: Arc<dyn Object> =
         fallible::arc(ShutdownFd::new(&REQUESTS, nonblocking)).ok_or(Errno::ENOMEM)?;
     let descriptor = descriptors::open(object)?;
     if let Err(error) = ENABLING.with(enable) {
-        // The descriptor was opened above: another thread that has closed it meanwhile guesses numbers.
+        // An error is possible only if another thread has meanwhile closed the descriptor, whose number it
+        // cannot know yet.
         let _: Result<(), Errno> = descriptors::close_one(descriptor);
         return Err(error);
     }
     Ok(descriptor)
 }
 
-/// Enables the power button in the first call.
+/// Enables the power button. Only the first call has an effect.
 fn enable() -> Result<(), Errno> {
     if IS_ENABLED.load(Relaxed) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Call stacks and the functions in them: for error reports, and for the program.
+//! Call stacks and the names of their functions, for error reports and for the program.
 //!
 //! Addresses are relative to the image's start.
 
@@ -26,8 +26,8 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The frame of the caller: as the function's prologue tells, if there is a return address, else the one
-    /// to which the frame pointer points.
+    /// Returns the frame of the caller. Finds the return address by decoding the function's prologue. If
+    /// there is no return address at that place, follows the frame pointer.
     #[inline(never)]
     fn caller(self) -> Option<Self> {
         let caller = self.by_prologue().filter(|frame| frame.follows_call());
@@ -39,7 +39,7 @@ impl Frame {
     #[inline(never)]
     fn by_prologue(self) -> Option<Self> {
         let address = self.instruction_pointer.checked_sub(memory::image().start)?;
-        // A return address may be the start of another function.
+        // The address is decremented because a return address may be the start of the next function.
         let offset = find(address.checked_sub(1)?)?.offset + 1;
         let mut code = [0; MAX_PROLOGUE];
         if !memory::read_image(self.instruction_pointer.checked_sub(offset)?, &mut code) {
@@ -74,14 +74,14 @@ impl Frame {
     }
 }
 
-/// The return addresses of a frame's callers, innermost first.
+/// Iterates over the return addresses of a frame's callers, innermost first.
 pub(crate) fn return_addresses(frame: Frame) -> impl Iterator<Item = u64> {
     core::iter::successors(frame.caller(), |frame| frame.caller()).map(|frame| frame.instruction_pointer)
 }
 
-/// Stores the calls on the stack of a function that was called with these registers, innermost first, and
-/// returns their number. A call is the address of the last byte of its instruction: the return address may be
-/// the start of another function.
+/// Stores the calls on the stack, innermost first, and returns their number. The registers are those at the
+/// entry of the innermost function. A call is stored as the address of the last byte of the call instruction,
+/// because the return address itself may be the start of the next function.
 pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize]) -> usize {
     let Some(instruction_pointer) = fault::stack_word(stack_pointer) else { return 0 };
     let image = memory::image();
@@ -100,16 +100,16 @@ pub(crate) fn calls(stack_pointer: u64, frame_pointer: u64, calls: &mut [usize])
     count
 }
 
-/// Stores the demangled name of the function that contains an address, truncated at a character boundary, and
-/// returns its length; 0 if none is known.
+/// Stores the demangled name of the function that contains an address. Truncates the name at a character
+/// boundary if necessary. Returns the length of the stored name, or 0 if no name is known.
 pub(crate) fn name(address: u64, buffer: &mut [MaybeUninit<u8>]) -> usize {
     let mut text = Truncated { buffer, len: 0 };
-    // An error means that the rest of the name does not fit.
+    // An error only means that the rest of the name does not fit.
     let _: fmt::Result = find(address).map_or(Ok(()), |symbol| write!(text, "{}", symbol.demangled()));
     text.len
 }
 
-/// Text in a buffer. What does not fit is an error.
+/// Text in a buffer. Writing more than fits is an error.
 struct Truncated<'a> {
     buffer: &'a mut [MaybeUninit<u8>],
     len: usize,

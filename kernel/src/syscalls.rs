@@ -11,8 +11,8 @@
 //! where bytes: UserSlice::new(buf, len) {
 //! ```
 //!
-//! The clause calls an unsafe constructor. It states that the declaration in `hermit-abi` requires of the
-//! caller what the constructor requires of the arguments ([`user`]).
+//! The clause calls an unsafe constructor ([`user`]). This is sound because the declaration in `hermit-abi`
+//! requires the same of the program as the constructor requires of its arguments.
 #![expect(unsafe_code, reason = "the ABI passes raw pointers and its symbols are known to the linker alone")]
 
 mod descriptors;
@@ -36,7 +36,7 @@ use vectors::{UserVectors, UserVectorsMut};
 
 use crate::threads::errno;
 
-/// Result type of a call, which returns `-errno` on failure.
+/// Result type of a call that returns `-errno` on failure.
 trait Failure {
     /// The result for a negated error number.
     fn failure(number: i32) -> Self;
@@ -60,7 +60,7 @@ impl Failure for isize {
     }
 }
 
-/// Runs the body of a call, in which `?` works.
+/// Runs the body of a call as a closure, so that `?` works in it.
 #[inline]
 fn attempt<T>(
     body: impl FnOnce() -> Result<T, hermit_interface::Errno>,
@@ -68,13 +68,14 @@ fn attempt<T>(
     body()
 }
 
-/// A number of bytes as a call returns it. No slice is longer than `isize::MAX`.
+/// Converts a number of bytes to the return value of a call. This cannot overflow, since no slice is longer
+/// than `isize::MAX`.
 #[inline]
 const fn count(bytes: usize) -> isize {
     bytes.cast_signed()
 }
 
-/// The value that a call returns for a result; sets the thread's error number on failure.
+/// Converts a result to the return value of a call. On failure, also sets the thread's error number.
 fn returned<T: Failure>(result: Result<T, hermit_interface::Errno>) -> T {
     result.unwrap_or_else(|error| T::failure(errno::set(error)))
 }

@@ -1,6 +1,6 @@
 //! Threads: connects the scheduler (`hermit-sched`) with the hardware (`hermit-hal`).
 //!
-//! Each module uses only those above it in this table.
+//! Each module uses only modules above it in this table.
 //!
 //! | module | what |
 //! | --- | --- |

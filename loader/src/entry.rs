@@ -34,7 +34,8 @@ global_asm!(
     "cli",
     "cld",
     "mov ebp, eax", // multiboot: magic number
-    // Clear .bss: with bss_end_addr 0, a multiboot boot loader has copied the rest of the file over it.
+    // Clear .bss. With bss_end_addr 0, a multiboot boot loader has copied the rest of the file to this memory
+    // instead of clearing it.
     "mov edi, offset loader_bss_start",
     "mov ecx, offset loader_bss_end",
     "sub ecx, edi",
@@ -177,8 +178,8 @@ pub(crate) fn extent() -> AddressRange {
 ///
 /// # Safety
 ///
-/// The page tables at `root` map this code one to one, and `entry` as the kernel's entry point; `info` is the
-/// virtual address of its boot information in them.
+/// The page tables at `root` must map this code one to one, and the kernel's entry point at `entry`. In these
+/// page tables, `info` must be the virtual address of the kernel's boot information.
 pub(crate) unsafe fn enter(entry: u64, root: u64, info: u64) -> ! {
     // SAFETY: by the contract of this function the instruction after the load of CR3 is mapped where it was,
     // and the jump goes to the kernel's entry point with its argument in RDI. The kernel sets up a stack

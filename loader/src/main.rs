@@ -1,11 +1,11 @@
 //! Boots an image under QEMU, Firecracker, Cloud Hypervisor, or any loader that speaks multiboot.
 //!
 //! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the
-//! address of modules and the command line. The first module is the image, and the second one a tar archive
-//! with the initial tree of files; a boot image contains the image, and perhaps a tree, which the first
-//! module replaces. The loader checks the image, places it with [`hermit_boot`] at a random address, and
-//! jumps to the kernel's entry point in it. An error is one line on the serial port of standard error, and
-//! ends the machine with status 125.
+//! address of modules and the command line. The first module is the image, and the second module is a tar
+//! archive with the initial tree of files. A boot image contains the image, and perhaps such a tree. Then the
+//! first module, if there is one, replaces the tree. The loader checks the image, places it with
+//! [`hermit_boot`] at a random address, and jumps to the kernel's entry point in it. On an error, the loader
+//! prints one line to the serial port of standard error, and ends the machine with status 125.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -39,11 +39,11 @@ use hermit_interface::image;
 use crate::protocol::BootParameters;
 use crate::report::fail;
 
-/// End of low memory, which the loader leaves to the kernel unless the rest is too small: it starts CPUs
-/// there.
+/// End of low memory. The loader leaves low memory to the kernel, which starts CPUs there, unless the rest of
+/// memory is too small.
 const LOW_MEMORY_END: u64 = 1 << 20;
 
-/// End of the low memory that the loader leaves to the kernel in any case. A page suffices to start CPUs.
+/// End of the low memory that the loader always leaves to the kernel. A single page is enough to start CPUs.
 const STARTUP_MEMORY_END: u64 = 64 << 10;
 
 /// End of the identity mapping that [`entry`] makes.
@@ -89,8 +89,8 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     }
 }
 
-/// Places the image, and keeps the tree where it is; uses memory from the address `first` on. Returns the
-/// image's entry point with the root of the page tables, and the address of the boot information.
+/// Places the image, and keeps the tree where it is. Uses only memory at the address `first` and above.
+/// Returns the image's entry point, the root of the page tables, and the address of the boot information.
 fn place(
     parameters: &BootParameters,
     payload: AddressRange,
@@ -101,7 +101,7 @@ fn place(
     let mut memory = memory::IdentityMapped;
     let loader = entry::extent();
     let mut free = parameters.free.clone();
-    // The loader uses only memory that is mapped; the kernel gets the rest, too.
+    // The loader uses only memory that the identity mapping covers. The kernel also gets the rest.
     let mut later = hermit_boot::FreeMemory::new();
     for &range in parameters.free.as_slice() {
         let low = AddressRange { end: range.end.min(first), ..range };
@@ -112,7 +112,7 @@ fn place(
             let _: Result<(), hermit_memory::ranges::FreeError> = free.remove(part);
         }
     }
-    // The command line is copied last: until then nothing may be written over it.
+    // The command line is copied last, so it must not be overwritten before that.
     let in_use = [loader, payload, memory::range_of(parameters.command_line)].map(memory::whole_pages);
     for range in in_use {
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
@@ -132,7 +132,7 @@ fn place(
         }
     }
     if let Some((tree, pages)) = tree {
-        // It may have a page in common with what became free.
+        // The tree may share a page with memory that was just freed.
         later.remove(pages).map_err(|_| LoadError::OutOfMemory)?;
         loaded.keep_tree(&mut memory, &mut free, tree.into())?;
     }

@@ -25,13 +25,14 @@ fn pointer_mut<T>(address: u64) -> *mut T {
 /// Reads a structure of the boot protocol.
 pub(crate) fn read<T: FromBytes>(address: u64) -> T {
     // SAFETY: the start is below the end of the identity mapping (checked), and any bytes are a `T` by
-    // `FromBytes`. The VMM passes addresses of RAM; reading a hole in it gives some bytes, too.
+    // `FromBytes`. The VMM passes addresses of RAM. If an address is in a hole instead, the read returns
+    // arbitrary bytes.
     unsafe { pointer::<T>(address).read_unaligned() }
 }
 
 /// The bytes of a NUL-terminated string of the boot protocol, without the NUL.
 pub(crate) fn string(address: u64) -> &'static [u8] {
-    // SAFETY: both boot protocols require of the VMM that strings end with NUL. `place` excludes the string's
+    // SAFETY: both boot protocols require that the VMM ends strings with NUL. `place` excludes the string's
     // pages from the memory that the loader writes.
     unsafe { CStr::from_ptr(pointer::<c_char>(address)) }.to_bytes()
 }
@@ -56,7 +57,7 @@ pub(crate) fn is_usable(usable: &FreeMemory, range: AddressRange) -> bool {
 ///
 /// # Safety
 ///
-/// The range is RAM that is not written as long as the result is used.
+/// The range must be RAM, and nothing may write to it while the result is used.
 pub(crate) unsafe fn bytes(range: AddressRange) -> &'static [u8] {
     assert!(range.end <= IDENTITY_MAP_END, "the image lies above 4 GiB");
     // SAFETY: the range is mapped (checked), and by the contract of this function RAM that is not written.

@@ -13,14 +13,15 @@ pub(crate) const MAGIC: u32 = 0x2bad_b002;
 
 const HEADER_MAGIC: u32 = 0x1bad_b002;
 
-/// Memory information is required; the header's address fields are valid, so the boot loader copies the file
-/// as it is and does not need it to be ELF32 (§3.1.2).
+/// Bit 1 requires memory information. Bit 16 declares the header's address fields valid: the boot loader then
+/// copies the file as it is, and the file need not be ELF32 (§3.1.2).
 const HEADER_FLAGS: u32 = 1 << 1 | 1 << 16;
 
 // The header (§3.1), in the first 8 KiB of the file: magic, flags, checksum, header_addr, load_addr,
 // load_end_addr, bss_end_addr and entry_addr. Only the assembler can write addresses as 32-bit numbers. The
-// boot loader puts modules and command line after bss_end_addr, so that clearing the .bss does not clear
-// them. `cargo xtask image` sets both ends to 0: the whole file is loaded.
+// boot loader places modules and command line after bss_end_addr, so that clearing the .bss does not
+// overwrite them. `cargo xtask image` sets load_end_addr and bss_end_addr to 0, so that the whole file is
+// loaded.
 core::arch::global_asm!(
     ".pushsection .multiboot, \"a\", @progbits",
     ".balign 8",

@@ -5,8 +5,8 @@ use core::ptr;
 use hermit_interface::address::AddressRange;
 use hermit_interface::boot_image::{LoaderRecord, MAGIC};
 
-// `cargo xtask image` finds it in the loader's file by its magic number, and fills it in.
-// In a writable section of its own, so that the value is not taken for a constant.
+// `cargo xtask image` finds this record in the loader's file by the magic number, and fills it in. The record
+// is in a writable section of its own, so that the compiler does not treat its value as a constant.
 #[used]
 #[unsafe(link_section = ".data.payload")]
 static PAYLOAD: LoaderRecord = LoaderRecord { magic: MAGIC, executable: [0; 2], tree: [0; 2] };

@@ -24,8 +24,8 @@ pub(crate) fn add_usable(free: &mut FreeMemory, start: u64, size: u64) {
     let end = start.saturating_add(size) & !(PAGE_SIZE - 1);
     let start = start.max(PAGE_SIZE).next_multiple_of(PAGE_SIZE);
     if start < end {
-        // A range that overlaps another, or does not fit in the table, is left out: the machine has less
-        // memory, but none is used twice.
+        // Leaves out a range that overlaps another one, or for which the table has no room. The machine then
+        // has less memory, but no memory is used twice.
         let _: Result<(), hermit_memory::ranges::FreeError> = free.free(AddressRange { start, end });
     }
 }

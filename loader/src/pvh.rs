@@ -54,7 +54,8 @@ struct MapEntry {
     _reserved: u32,
 }
 
-/// Reads the start information at `address`; version 1 added the memory map.
+/// Reads the start information at `address`. Returns `None` if the magic number is wrong, or before version
+/// 1, which added the memory map.
 pub(crate) fn read(address: u32) -> Option<BootParameters> {
     let info: StartInfo = memory::read(address.into());
     if info.magic != MAGIC || info.version < 1 {

@@ -5,8 +5,9 @@ use core::arch::x86_64::_rdtsc;
 use hermit_boot::Randomness;
 use x86_64::instructions::random::RdRand;
 
-/// Random numbers from the processor. A processor without `RDRAND` gives its time-stamp counter: addresses
-/// then differ from run to run, but can be guessed. (Entropy for programs never comes from here.)
+/// Random numbers from the processor. On a processor without `RDRAND`, the numbers come from the time-stamp
+/// counter. The addresses then differ from run to run, but can be guessed. (Entropy for programs never comes
+/// from here.)
 pub(crate) fn randomness() -> Randomness {
     let generator = RdRand::new();
     let number =
@@ -16,8 +17,8 @@ pub(crate) fn randomness() -> Randomness {
 
 /// The time-stamp counter, its bits spread (the finaliser of SplitMix64).
 fn time() -> u64 {
-    // SAFETY: every 64-bit processor has a time-stamp counter, and RDTSC is always allowed in ring 0, where
-    // the loader runs.
+    // SAFETY: every 64-bit processor has a time-stamp counter, and RDTSC is always allowed at privilege level
+    // 0, at which the loader runs.
     let mut bits = unsafe { _rdtsc() };
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! Errors: one line on standard error, a serial port, then the end of the machine.
+//! Errors: the loader prints one line to the serial port of standard error, and ends the machine.
 
 use core::fmt::{self, Write};
 

@@ -6,12 +6,12 @@ use hermit_interface::image::Image;
 
 use crate::memory::{self, IdentityMapped, whole_pages};
 
-/// The symbol table is kept if it takes at most one part in this many of the memory.
+/// The symbol table is kept if its size is at most the size of memory divided by this.
 const MEMORY_SHARE: u64 = 8;
 
-/// Keeps the symbol table in place, in the image's file, if it is small beside the memory; `later` is the
-/// memory that is free once the kernel runs, the file included. Failures are ignored: without symbols,
-/// backtraces have addresses only.
+/// Keeps the symbol table in place, in the image's file, if it is small compared with memory. `later` is the
+/// memory that is free once the kernel runs, including the file. Ignores failures: without symbols,
+/// backtraces contain only addresses.
 pub(crate) fn keep(
     image: &Image<'_>,
     loaded: &mut LoadedImage,
@@ -31,7 +31,7 @@ pub(crate) fn keep(
         return;
     }
     if [table, strings].into_iter().any(|range| later.remove(whole_pages(range)).is_err()) {
-        // The kernel would overwrite the table.
+        // The table is still in free memory, so the kernel would overwrite it.
         loaded.info.symbols = Symbols::default();
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A program is built by cargo, with the target of the guest. Before cargo runs, this module provides
 //! everything that the build needs: std for the target, a kernel to link to, patched crates, a C library for
-//! build scripts, and flags for the linker. A program gets its kernel in one of two ways. If it depends on
-//! `hermit-sys`, cargo builds the kernel from this repository; otherwise the linker takes the kernel that
-//! set-up has installed with std. If cargo fails, the error names a likely reason, such as a crate that does
-//! not support the target.
+//! crates that compile C, and flags for the linker. A program gets its kernel in one of two ways. If it
+//! depends on `hermit-sys`, cargo builds the kernel from this repository; otherwise the linker takes the
+//! kernel that set-up has installed with std. If cargo fails, the error names a likely reason, such as a
+//! crate that does not support the target.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,14 @@ use crate::toolchain::Toolchain;
 use crate::usage::usage_error;
 use crate::{cargo, crates, process, rust_flags, workspace};
 
-/// The crate that provides a program with a kernel of its own.
+/// The crate on which a program depends to get its own kernel.
 const KERNEL_CRATE: &str = "hermit-sys";
 
 /// Copies a program without its symbols and debug information.
 pub fn strip(program: &Path, copy: &Path) -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let mut objcopy = Command::new(toolchain.host_tool("rust-objcopy")?);
-    // It uses the LLVM library that rustc uses.
+    // objcopy loads the LLVM library of rustc.
     objcopy.env("LD_LIBRARY_PATH", toolchain.sysroot.join("lib"));
     process::run(objcopy.arg("--strip-all").arg(program).arg(copy))
 }
@@ -54,9 +54,10 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
     binary(&package.binary(None)?, options)
 }
 
-/// Builds a binary for the guest and returns its file. Installs std for soft-float programs, or the kernel
-/// for crates that do not depend on `hermit-sys`, first if it is missing. The output of a soft-float program
-/// goes to the target directory of this workspace, even if the crate is outside of it.
+/// Builds a binary for the guest and returns its file. First installs missing parts that the build needs: std
+/// for a soft-float program, or the kernel for a crate that does not depend on `hermit-sys`. The output of a
+/// soft-float program goes to the target directory of this workspace, even if the crate is outside of the
+/// workspace.
 pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
     let folder = &binary.folder;
     let dependencies = crates::names(folder, &[], &options.features)?;
@@ -77,8 +78,8 @@ pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf>
         .with_context(|| format!("cargo built {}, but names no executable", binary.name))
 }
 
-/// Makes sure that there is a kernel to link to. Without it, the build would fail only in the linker, after
-/// the longest part.
+/// Makes sure that there is a kernel to link to. Without a kernel, the build would fail late: in the linker,
+/// after all crates are compiled.
 fn provide_kernel(folder: &Path, dependencies: &HashSet<String>, float: FloatAbi) -> Result<()> {
     if dependencies.contains(KERNEL_CRATE) {
         return Ok(());
@@ -105,7 +106,7 @@ fn additions() -> String {
     )
 }
 
-/// Returns advice for a crate that does not build, if its dependencies are a likely reason.
+/// Returns advice for a crate that does not build, if its dependencies are the likely reason.
 fn advice(notes: &[String], dependencies: &HashSet<String>) -> Option<String> {
     if !notes.is_empty() {
         return Some(notes.join("; "));
@@ -116,7 +117,7 @@ fn advice(notes: &[String], dependencies: &HashSet<String>) -> Option<String> {
     ))
 }
 
-/// Builds examples of the workspace for the guest with one run of cargo; returns their names and images.
+/// Builds examples of this workspace for the guest with one run of cargo, and returns their names and images.
 pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, PathBuf)>> {
     let mut command = guest_cargo(options)?;
     command.current_dir(workspace::root()).arg("--quiet");
@@ -127,8 +128,9 @@ pub fn examples(names: &[&str], options: &BuildOptions) -> Result<Vec<(String, P
     Ok(programs)
 }
 
-/// Builds the programs of these packages of the workspace in `folder` for the guest, with the development
-/// profile; returns their names and images. A folder below this workspace has its configuration.
+/// Builds the programs of `packages` in the workspace `folder` for the guest, with the development profile,
+/// and returns their names and images. If the folder is below this workspace, cargo also reads this
+/// workspace's configuration.
 pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     let mut command = guest_cargo(&BuildOptions { quiet: true, ..BuildOptions::default() })?;
     command.current_dir(folder).args(packages.iter().flat_map(|package| ["--package", package]));
@@ -136,14 +138,15 @@ pub fn packages(folder: &Path, packages: &[&str]) -> Result<Vec<(String, PathBuf
     programs(&mut command).with_context(|| format!("cannot build {packages:?}: {}", notes.join("; ")))
 }
 
-/// Patches the dependencies of these packages of the workspace in `folder`. Returns messages that may explain
-/// a failure of the build.
+/// Makes the build use patched dependencies of `packages` in the workspace `folder`. Returns messages that
+/// may explain a failure of the build.
 fn configure_packages(command: &mut Command, folder: &Path, packages: &[&str]) -> Result<Vec<String>> {
     let dependencies = crates::names(folder, packages, &[])?;
     crates::configure(command, folder, packages, &[], &dependencies)
 }
 
-/// `cargo build` of the program of the crate in `folder` for the guest, with the development profile.
+/// Returns the command `cargo build` for the program of the crate in `folder`, for the guest and with the
+/// development profile.
 pub fn cargo_of_package(folder: &Path) -> Result<Command> {
     let mut command = guest_cargo(&BuildOptions::default())?;
     command.current_dir(folder);
@@ -158,7 +161,7 @@ fn programs(command: &mut Command) -> Result<Vec<(String, PathBuf)>> {
     Ok(artifacts.filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
 }
 
-/// `cargo build` for the guest, with all options but the selection of packages.
+/// Returns the command `cargo build` for the guest, with all options except the selection of packages.
 fn guest_cargo(options: &BuildOptions) -> Result<Command> {
     let mut command = process::cargo();
     command.args(["build", "--target", options.float.target()]);

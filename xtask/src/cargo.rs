@@ -3,8 +3,8 @@
 //! Where cargo puts an executable depends on profile, target and configuration. So the tool does not
 //! construct the path: it runs cargo with `--message-format=json-render-diagnostics`, and reads the messages
 //! on cargo's standard output. A message `compiler-artifact` names the output files of a library or program,
-//! also if it was up to date. Diagnostics are text on standard error, as usual. The module also builds the
-//! tools that boot guests: the loader, uhyve and `xtask` itself.
+//! even if cargo found them up to date. Diagnostics are text on standard error, as usual. The module also
+//! builds the tools that boot guests: the loader, uhyve and `xtask` itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +18,8 @@ use crate::setup::progress::Task;
 use crate::target::{BARE_TARGET, GUEST_TARGET, UHYVE_TARGET};
 use crate::{process, workspace};
 
-/// The profile of uhyve and the build tool, which share their dependencies.
+/// Cargo profile of uhyve and the build tool. They have the same profile so that they share compiled
+/// dependencies.
 pub const TOOLS_PROFILE: &str = "tools";
 
 /// The option that makes cargo report artifacts on standard output, and diagnostics as text.
@@ -75,7 +76,7 @@ pub(crate) fn message(line: &str) -> Option<Value> {
     message["reason"].is_string().then_some(message)
 }
 
-/// Returns the artifact that a message reports, if it reports one.
+/// Returns the artifact that a message reports. Returns `None` for messages about other things.
 fn artifact(message: &Value) -> Option<Artifact> {
     if message["reason"] != "compiler-artifact" {
         return None;
@@ -92,7 +93,8 @@ fn artifact(message: &Value) -> Option<Artifact> {
     })
 }
 
-/// Builds the loader, shows the progress, and returns its file. Quick if it is up to date.
+/// Builds the loader, shows the progress, and returns the loader's file. The call is quick if the loader is
+/// up to date.
 pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--package", "hermit-loader"]);
@@ -101,12 +103,12 @@ pub(crate) fn build_loader(task: Task<'_>) -> Result<PathBuf> {
     executable(artifacts_with_progress(&mut cargo, task), "the loader")
 }
 
-/// Builds uhyve with the profile of its releases, shows the progress, and returns its file. Quick if it is up
-/// to date.
+/// Builds uhyve with the profile of its releases, shows the progress, and returns uhyve's file. The call is
+/// quick if uhyve is up to date.
 ///
-/// A statically linked uhyve starts faster, because there is no dynamic linking. It is linked with musl if
-/// `has_library`: the toolchain has std for that target. Otherwise it is linked with the host's C library,
-/// statically if the host has the archive.
+/// uhyve is linked statically if possible: it starts faster without dynamic linking. If the toolchain has std
+/// for musl (`has_library`), uhyve is linked with musl. Otherwise it is linked with the host's C library,
+/// statically if the host has the archive of that library.
 pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> {
     let mut cargo = tool_cargo("rustc", "uhyve");
     cargo.args(["--bin", "uhyve", MESSAGE_FORMAT]);
@@ -118,15 +120,16 @@ pub(crate) fn build_uhyve(task: Task<'_>, has_library: bool) -> Result<PathBuf> 
     executable(task.run(&mut cargo).map(|messages| parse_messages(&messages)), "uhyve")
 }
 
-/// Returns true if the host's linker finds the archive of its C library. Some distributions have it in a
-/// package of its own.
+/// Returns true if the host's linker finds the static archive of the C library. On some distributions, the
+/// archive is in a separate package.
 fn has_static_c_library() -> bool {
     let found = Command::new("cc").args(["-print-file-name=libc.a"]).output();
-    // The compiler prints the mere name of a file that it does not find.
+    // The compiler prints an absolute path if it finds the file, and otherwise only the name.
     found.is_ok_and(|found| Path::new(OsStr::from_bytes(found.stdout.trim_ascii())).is_absolute())
 }
 
-/// Builds the program `xtask`, which is also the runner, and returns its file. Quick if it is up to date.
+/// Builds the program `xtask`, which is also the runner, and returns its file. The call is quick if the
+/// program is up to date.
 pub fn build_xtask() -> Result<PathBuf> {
     executable(artifacts(tool_cargo("build", "xtask").arg("--quiet")), "xtask")
 }
@@ -137,8 +140,8 @@ fn tool_cargo(command: &str, package: &str) -> Command {
     cargo
 }
 
-/// Builds the kernel as a static library and returns its file. Quick if `hermit-sys` has built it in this
-/// workspace.
+/// Builds the kernel as a static library and returns its file. The call is quick if `hermit-sys` has built
+/// the kernel in this workspace.
 pub fn build_kernel() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--quiet", "--package", "hermit-kernel"]);
@@ -150,8 +153,8 @@ pub fn build_kernel() -> Result<PathBuf> {
     library.context("cargo built the kernel, but names no library")
 }
 
-/// Has `hermit-sys` provide the objects of kernel and network stack, and returns their folder. Quick if it is
-/// up to date.
+/// Makes `hermit-sys` build the objects of the kernel and the network stack, and returns their folder. The
+/// call is quick if they are up to date.
 pub(crate) fn build_objects() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["build", "--release", "--package", "hermit-sys"]);
@@ -161,8 +164,7 @@ pub(crate) fn build_objects() -> Result<PathBuf> {
     folder.context("cargo built hermit-sys, but names no folder of its build script")
 }
 
-/// The folder of a build script's output, if that is what one of cargo's JSON messages reports of
-/// `hermit-sys`.
+/// Returns the output folder of the build script of `hermit-sys`, if one of cargo's JSON messages reports it.
 fn script_output(message: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(message).ok()?;
     let is_ours = message["package_id"].as_str().is_some_and(|package| package.contains("/hermit-sys#"));

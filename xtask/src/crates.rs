@@ -1,13 +1,13 @@
 //! Patches of crates from crates.io that do not know the target.
 //!
-//! `hermit-sys/patches/CRATE/` has, for each crate, lists of edits with the versions that they fit. Those of
-//! a program's dependencies are applied to copies of the registry's sources, which a generated configuration
-//! passes to cargo as `[patch.crates-io]`. `run`, `test` and `image` use it by themselves; `patch-config` is
-//! for other workspaces.
+//! `hermit-sys/patches/CRATE/` has, for each crate, lists of edits with the versions that they fit. The
+//! patches of a program's dependencies are applied to copies of the registry's sources. A generated
+//! configuration passes the copies to cargo as `[patch.crates-io]`. `run`, `test` and `image` use this
+//! configuration by themselves; `patch-config` writes it for other workspaces.
 //!
-//! A patched crate is a local package in a lock file. So that `Cargo.lock` stays as it is, and builds for the
-//! host use the registry's crates, builds for the guest have a lock file of their own, which is derived from
-//! it.
+//! In a lock file, a patched crate is a local package. But `Cargo.lock` must not change, and builds for the
+//! host must use the registry's crates. So builds for the guest have a separate lock file, which is derived
+//! from `Cargo.lock`.
 
 mod configuration;
 mod features;
@@ -61,9 +61,9 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Patches the dependencies of the program in `folder`, or of these packages of the workspace `folder`, in a
-/// build for the guest. `names` are the [`names`] of the dependencies. Returns messages that may explain a
-/// failure of the build.
+/// Makes a build for the guest use patched dependencies: those of the program in `folder`, or of these
+/// packages of the workspace `folder`. `names` are the names of the dependencies, as the function [`names`]
+/// returns them. Returns messages that may explain a failure of the build.
 pub(crate) fn configure(
     cargo: &mut Command,
     folder: &Path,
@@ -104,7 +104,7 @@ pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     Ok(patched)
 }
 
-/// The patches of this repository.
+/// Returns the patches of this repository.
 fn catalog() -> Result<Catalog> {
     Catalog::read(&workspace::root().join("hermit-sys/patches"))
 }
@@ -115,7 +115,7 @@ type Copy = (Package, PathBuf);
 /// The patched dependencies of a program.
 #[derive(Debug, Default)]
 struct Selection {
-    /// Sorted by names and versions.
+    /// Packages with their copies, sorted by names and versions.
     copies: Vec<Copy>,
     /// Messages about packages that do not compile: they have patches, but not for their version.
     notes: Vec<String>,
@@ -125,7 +125,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Selects among the dependencies of the packages that `is_root` selects, and makes the copies.
+    /// Selects the dependencies that need patches, and makes the copies. Considers the dependencies of the
+    /// packages for which `is_root` returns true.
     fn new(graph: &Graph, catalog: &Catalog, is_root: impl Fn(&Package) -> bool) -> Result<Self> {
         let mut selection = Self::default();
         for package in graph.dependencies(is_root) {
@@ -143,8 +144,9 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Adds a package, and the packages that its patch requires, if the lock file has them. The patched crate
-    /// may depend on these. If the patch of one of them does not fit, adds none and returns false.
+    /// Adds a package, and those packages that its patch requires and that the lock file has: the patched
+    /// crate may depend on them. If the patch of one of these packages does not fit its sources, adds no
+    /// package and returns false.
     fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<bool> {
         if self.copies.iter().any(|(other, _)| other.is_same_as(package)) {
             return Ok(true);
@@ -206,7 +208,7 @@ impl Selection {
     }
 }
 
-/// The folder of patched copies, configurations and lock files.
+/// Returns the folder of patched copies, configurations and lock files.
 fn folder() -> PathBuf {
     workspace::target_dir().join("setup/crates")
 }

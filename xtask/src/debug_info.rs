@@ -1,18 +1,19 @@
-//! Executables without debugging information, for loaders that take the whole file into the guest's memory:
-//! QEMU's modules and boot images. Debuggers read the executable on the host.
+//! Removes debugging information from executables. QEMU's modules and boot images put the whole file into the
+//! guest's memory, which debugging information would fill. Debuggers read the original executable on the
+//! host.
 
 use object::elf::{FileHeader64, SHT_NULL, SHT_STRTAB, SHT_SYMTAB, SectionHeader64};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, U32, U64, pod};
 
-/// Alignment in the file of sections and their headers, in bytes.
+/// Alignment of sections and section headers in the file, in bytes.
 const ALIGN: usize = 8;
 
-/// Copies an executable without its debugging information. The copy has all segments. Of the sections after
-/// the segments it has only the symbol table and the tables of strings, which backtraces need. Section
-/// headers keep their numbers, because symbols refer to them.
+/// Copies an executable without its debugging information. The copy has all segments. Among the sections
+/// after the segments, it has only the symbol table and the string tables, which backtraces need. Section
+/// headers keep their numbers, because symbols refer to sections by number.
 ///
-/// Returns `None` if the file is no complete ELF file.
+/// Returns `None` if the file is not a complete ELF file.
 pub(crate) fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
     let endian = LittleEndian;
     let header = FileHeader64::<LittleEndian>::parse(executable).ok()?;
@@ -61,7 +62,7 @@ fn move_or_clear(
     Some(())
 }
 
-/// Appends bytes and returns their offset.
+/// Appends bytes, aligned to [`ALIGN`], and returns their offset.
 fn append(file: &mut Vec<u8>, bytes: &[u8]) -> u64 {
     file.resize(file.len().next_multiple_of(ALIGN), 0);
     let offset = file.len() as u64;
@@ -77,15 +78,15 @@ mod tests {
     use std::process::Command;
     use tempfile::TempDir;
 
-    /// Segments by address, without the ELF header in the first one, which says where the section headers
-    /// are.
+    /// Returns addresses and contents of the segments. Leaves out the ELF header in the first segment,
+    /// because it contains the position of the section headers, which differs between the files.
     fn segments(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let file = object::File::parse(bytes).unwrap();
         let data = |data: &[u8]| data.strip_prefix(b"\x7fELF").map_or(data, |rest| &rest[60..]).to_vec();
         file.segments().map(|segment| (segment.address(), data(segment.data().unwrap()))).collect()
     }
 
-    /// Names, addresses and sections of symbols.
+    /// Returns names, addresses and sections of the symbols.
     fn symbols(bytes: &[u8]) -> Vec<(String, u64, Option<SectionIndex>)> {
         let file = object::File::parse(bytes).unwrap();
         let name = |name: &str| name.to_owned();
@@ -95,7 +96,8 @@ mod tests {
             .collect()
     }
 
-    /// A program with debug information, which those of the tests lack if the profile says so.
+    /// Compiles a program with debugging information. The test executables themselves may lack it, depending
+    /// on the profile.
     fn program_with_debug_info() -> Vec<u8> {
         let folder = TempDir::new().unwrap();
         let source = folder.path().join("program.rs");

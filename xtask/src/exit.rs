@@ -7,7 +7,7 @@ use hermit_interface::exit::NOT_STARTED;
 
 use crate::usage::UsageError;
 
-/// Exit code of an invalid command line. clap has the same.
+/// Exit code for an invalid command line, as clap has it.
 const USAGE: u8 = 2;
 
 /// Returns the exit code of a command that succeeds or fails, and prints its error.
@@ -21,7 +21,8 @@ pub fn of_command(result: Result<()>) -> ExitCode {
     }
 }
 
-/// Returns the exit code of a command that runs a guest: that of the guest, or of a guest that never ran.
+/// Returns the exit code of a command that runs a guest: the guest's own, or that of an error if the guest
+/// did not run. Prints the error.
 pub fn of_guest(result: Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),

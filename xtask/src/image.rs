@@ -1,9 +1,10 @@
 //! `cargo xtask image`: a boot image, which is the loader and an executable in one file
 //! ([`hermit_interface::boot_image`]).
 //!
-//! A multiboot boot loader copies the file, from the header on, to the header's address; a PVH boot loader
-//! loads the ELF segments. So that both place the image at the same address, file offset minus physical
-//! address is the same in the loader's part and in the image's.
+//! A multiboot boot loader copies the file, beginning with the multiboot header, to the address in that
+//! header. A PVH boot loader loads the ELF segments. Both must place the image at the same address. For that,
+//! the difference between file offset and physical address is the same in the loader's part and in the
+//! image's part of the file.
 
 use std::fs;
 use std::net::IpAddr;
@@ -50,10 +51,10 @@ pub struct Arguments {
     ports: Vec<PortForward>,
 }
 
-/// Maximum size of a tree in bytes: a machine has no more memory in one piece below 4 GiB.
+/// Maximum size of the initial tree in bytes: a machine has no larger contiguous memory below 4 GiB.
 const MAX_TREE_SIZE: u64 = 2 << 30;
 
-/// Memory of a machine in MiB, beside the tree of files.
+/// Memory of a machine in MiB, without the memory for the initial tree.
 const MEMORY: usize = 128;
 
 /// Writes the file that `arguments` describe.
@@ -92,8 +93,8 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the options of QEMU's user network for the printed command, which is for hosts without uhyve. Its
-/// guest connects to any host, as a program of the host does.
+/// Returns the options of QEMU's own user network for the printed command, which also works on hosts without
+/// uhyve. In this network, the guest can connect to any host, as a program of the host can.
 fn qemu_network(ports: &[PortForward]) -> Result<[String; 4], String> {
     network::check(None, ports)?;
     if let Some(port) = ports.iter().find(|port| port.address.as_ref().is_some_and(IpAddr::is_ipv6)) {
@@ -133,7 +134,7 @@ fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
     let network = network.join(" ");
     let status = shell_word(image.with_extension("status"));
     let image = shell_word(image);
-    // In this option QEMU separates the parts by commas.
+    // Commas separate the parts of this option; a doubled comma stands for a comma in the path.
     let file = status.replace(',', ",,");
     let device = debug_console(STATUS_PORT, "status");
     format!(
@@ -152,8 +153,8 @@ fn qemu_command(image: &Path, memory: usize, network: &[String]) -> String {
 fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let context = || format!("cannot write {}", output.display());
-    // Temporary files are private by default. Another user may boot this one, so it has the usual mode of a
-    // new file, less the umask.
+    // Temporary files are private by default. But another user may boot this image, so it gets the usual mode
+    // of a new file (0666 without the bits of the umask).
     let mode = fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().permissions(mode).tempfile_in(folder);
     let mut file = file.with_context(context)?;
@@ -213,7 +214,8 @@ pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
     Ok(file)
 }
 
-/// A segment of bytes that are only read, made from the loader's.
+/// Returns the program header of a read-only segment. The other fields are copied from a header of the
+/// loader.
 fn data_segment(
     loader: &ProgramHeader64<LittleEndian>,
     offset: u64,
@@ -232,8 +234,8 @@ fn data_segment(
 /// Magic number of the multiboot header.
 pub const MULTIBOOT_MAGIC: u32 = 0x1bad_b002;
 
-/// Makes multiboot boot loaders copy the whole file: sets `load_end_addr` and `bss_end_addr` of the header to
-/// 0.
+/// Sets `load_end_addr` and `bss_end_addr` of the multiboot header to 0, so that a boot loader copies the
+/// whole file.
 fn load_whole_file(file: &mut [u8]) -> Result<()> {
     let magic = MULTIBOOT_MAGIC.to_le_bytes();
     let header =

@@ -1,11 +1,11 @@
-//! Test executables: each test runs in a machine of its own, and the results are printed as libtest prints
+//! Runs test executables. Each test runs in its own machine, and the results are printed as libtest prints
 //! them.
 //!
-//! A test may abort, by `panic = "abort"` or by its own call, and that ends the machine: all tests in one
-//! would end with the first that does. libtest can start a process for each test instead, where panics abort:
-//! a variable names the test that a process runs. Set-up patches libtest so that this works for every test
-//! executable of the target, whether it unwinds or not (`xtask/patches/std/tests-in-machines.patch`); this
-//! module has the part of the parent process.
+//! A test may abort, by `panic = "abort"` or by its own call, and an abort ends the machine. So if all tests
+//! ran in the same machine, the first abort would end all of them. On other systems, libtest can start a
+//! process for each test if panics abort: an environment variable names the test that a process runs. Set-up
+//! patches libtest so that the variable works in every test executable of the target, even if panics unwind
+//! (`xtask/patches/std/tests-in-machines.patch`). This module does the work of the parent process.
 
 mod machine;
 mod options;
@@ -23,18 +23,19 @@ pub(crate) use machine::{RUN_ARGS, VmNeeds};
 use options::Options;
 use report::Report;
 
-/// The first line of the list of tests that a test executable prints. It is part of the executable, by which
-/// the runner recognises one.
+/// First line of the list of tests that a test executable prints. The executable contains this text, so the
+/// runner recognises a test executable by it.
 const TEST_LIST: &str = "__HERMIT_TEST_LIST 1";
 
-/// Exit code if tests failed. libtest has the same.
+/// Exit code if tests failed, as libtest has it.
 const FAILED: u8 = 101;
 
 /// Runs the tests of a test executable, and returns the exit code.
 ///
-/// Returns `None` if the caller has to run the image in a single machine instead. That is so for other
-/// programs, and for arguments that libtest handles itself: it lists tests, measures, prints formats other
-/// than `pretty` and `terse`, or rejects the arguments. `uhyve` is the executable for machines in uhyve.
+/// Returns `None` if the caller has to run the image in a single machine instead. That is the case if the
+/// image is another program, or if libtest must handle the arguments itself: to list tests, to run
+/// benchmarks, to print formats other than `pretty` and `terse`, or to reject the arguments. `uhyve` is the
+/// executable for machines in uhyve.
 pub(crate) fn run(
     image: &Path,
     arguments: &[OsString],
@@ -67,14 +68,14 @@ fn is_test_executable(image: &Path) -> Result<bool> {
 pub(crate) struct Test {
     /// Path of the function.
     name: String,
-    /// Text that libtest prints beside the name, such as `should panic`; may be empty.
+    /// Text that libtest prints after the name, such as `should panic`. It may be empty.
     mode: String,
-    /// The reason not to run it, which may be empty; `None` for a test that runs.
+    /// Reason why the test is ignored, which may be empty. `None` for a test that is not ignored.
     ignored: Option<String>,
 }
 
 impl Test {
-    /// Parses a line of the list of tests; `None` for any other line.
+    /// Parses a line of the list of tests. Returns `None` for any other line.
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split('\t').map(str::to_owned);
         let (name, mode, ignore, reason) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);

@@ -14,8 +14,8 @@ use xtask::{crates, exit, image, patches, process, run, runner, setup, temporary
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // Neither `run` nor a forwarded command needs a temporary folder of this process: it may become another
-    // program by exec, which drops nothing.
+    // `run` and the forwarded commands get no temporary folder here. They may replace this process by exec,
+    // which would drop nothing and so leave the folder.
     let _temporary = matches!(command, Command::Setup(_) | Command::Image(_)).then(temporary::prepare);
     match command {
         Command::Setup(arguments) => exit::of_command(setup::main(&arguments)),
@@ -34,12 +34,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Replaces this process by `xtask-dev` with the same arguments, built by cargo if need be, from the
-/// libraries of this program.
+/// Replaces this process by `xtask-dev` with the same arguments. Cargo builds `xtask-dev` first if it is out
+/// of date; the build reuses the libraries of this program.
 fn become_xtask_dev() -> Result<()> {
     let mut cargo = process::cargo();
     cargo.args(["run", "--package", "xtask-dev", "--profile", TOOLS_PROFILE]);
-    // Compiling it for the first time takes long enough to show it.
+    // The first build takes long, so its progress is shown.
     if workspace::target_dir().join(TOOLS_PROFILE).join("xtask-dev").exists() {
         cargo.arg("--quiet");
     }

@@ -3,15 +3,16 @@
 use hermit_interface::port_forward::PortForward;
 use hermit_options::network::{self, BackendConfig, NetworkConfig, NetworkOption};
 
-/// Keys of `--net` that only uhyve's guests have: `uhyve net` does not limit rates.
+/// Keys of `--net` that only guests of uhyve support. They limit rates, which `uhyve net`, the network of
+/// guests under QEMU, does not.
 const OF_UHYVE: [&str; 2] = ["bps=", "pps="];
 
-/// Parses `--net`, which stays text: uhyve gets it as it is.
+/// Checks the value of `--net` and returns it unchanged: uhyve parses the text itself.
 pub(crate) fn parse(text: &str) -> Result<String, String> {
     text.parse::<NetworkOption>().map(|_| text.to_owned())
 }
 
-/// Converts `--net` and `-p` into a guest's network; `None` if it has none.
+/// Converts `--net` and `-p` into a guest's network. Returns `None` if the guest has no network.
 fn device(net: Option<&str>, ports: &[PortForward]) -> Result<Option<NetworkConfig>, String> {
     let choice = net.map(str::parse).transpose()?;
     network::device(choice, ports.to_vec())
@@ -22,23 +23,23 @@ pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), Stri
     device(net, ports).map(drop)
 }
 
-/// True if the guest's connections are sockets of the host.
+/// Returns true if the guest has the user-mode network, in which sockets of the host carry its connections.
 pub(crate) fn is_user(net: Option<&str>, ports: &[PortForward]) -> bool {
     user(net, ports).is_ok()
 }
 
-/// Returns the network of a guest whose connections are sockets of the host.
+/// Returns the configuration of a guest's user-mode network.
 ///
 /// # Errors
 ///
-/// Fails if the guest has another network, or none.
+/// Fails if the guest has another kind of network, or no network.
 pub(crate) fn user(net: Option<&str>, ports: &[PortForward]) -> Result<NetworkConfig, String> {
     let config = device(net, ports)?.filter(|config| matches!(config.backend, BackendConfig::User(_)));
     config.ok_or_else(|| "--net: this is not the network user".to_owned())
 }
 
-/// Returns QEMU's options for a guest at a tap, or no options for a guest without a network. The options of
-/// the network `user` are in [`UserNetwork`](crate::user_network::UserNetwork).
+/// Returns QEMU's options for a guest with a tap interface, or no options for a guest without a network.
+/// [`UserNetwork`](crate::user_network::UserNetwork) has the options of the network `user`.
 ///
 /// # Errors
 ///
@@ -51,7 +52,7 @@ pub fn qemu_options(net: Option<&str>, ports: &[PortForward]) -> Result<Vec<Stri
         return Err(format!("--net: {key} is for uhyve, not for QEMU: use --platform kvm or process"));
     }
     let BackendConfig::Tap(name) = &config.backend else { return Ok(Vec::new()) };
-    // The name has no comma, which would start another option.
+    // The name of a tap contains no comma, which would begin another option.
     let netdev = format!("tap,id=net,ifname={},script=no,downscript=no", name.as_str());
     let device = "virtio-net-pci,disable-legacy=on,netdev=net".to_owned();
     Ok(vec!["-netdev".to_owned(), netdev, "-device".to_owned(), device])

@@ -13,7 +13,7 @@ use crate::usage::usage_error;
 pub(crate) struct Binary {
     /// Folder of the package.
     pub(crate) folder: PathBuf,
-    /// Cargo's identifier of the package. A name alone may also be that of a dependency.
+    /// Cargo's identifier of the package. The name would be ambiguous: a dependency may have the same name.
     pub(crate) package: String,
     pub(crate) name: String,
 }
@@ -26,13 +26,13 @@ pub(crate) struct Package {
     id: String,
     /// Names of the binaries.
     binaries: Vec<String>,
-    /// Binary that `cargo run` takes if there are several.
+    /// Name of the binary that `cargo run` takes if there are several.
     default_run: Option<String>,
 }
 
 impl Package {
-    /// Queries cargo about the package in a folder. `None` if the folder has only a workspace of packages in
-    /// others.
+    /// Queries cargo about the package in a folder. Returns `None` if the folder only has a workspace, whose
+    /// packages are in other folders.
     pub(crate) fn of(folder: &Path) -> Result<Option<Self>> {
         let folder = &folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
         let mut cargo = process::cargo();
@@ -64,11 +64,11 @@ impl Package {
         }))
     }
 
-    /// Returns the binary to run: the one that is `chosen`, else by the rules of `cargo run`.
+    /// Returns the binary to run: the one named `chosen`, or else the one that `cargo run` would choose.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such binary, or if there are several and none is chosen.
+    /// Fails if there is no such binary, or if there are several binaries and no choice.
     pub(crate) fn binary(&self, chosen: Option<&str>) -> Result<Binary> {
         let name = self.binary_name(chosen)?.to_owned();
         Ok(Binary { folder: self.folder.clone(), package: self.id.clone(), name })

@@ -1,10 +1,11 @@
 //! Patches of other projects' sources: `cargo xtask patches`.
 //!
-//! A series is a directory of `xtask/patches`, in the form of Debian's and nixpkgs': the file `series` lists
-//! unified diffs in their order, and the directory `new` has files that are added as they are. Each diff
-//! begins with a header: its subject, why it is, what became of it upstream, the version that it was made
-//! for, and when it can be dropped. A diff applies only where its context is found, so sources of another
-//! version are refused and never changed in the wrong place.
+//! A series is a directory in `xtask/patches`, in the format of Debian and nixpkgs: the file `series` lists
+//! unified diffs in the order in which they apply, and the directory `new` has files that are added
+//! unchanged. Each diff begins with a header: the subject, the reason, the state of the change upstream, the
+//! version for which the diff was made, and the condition under which it can be dropped. A diff applies only
+//! where its context is found. So if the sources are of another version, the diff is rejected, and does not
+//! change the wrong place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ enum Action {
 ///
 /// # Errors
 ///
-/// Names the patches that do not apply, or the sources that cannot be had.
+/// Fails if a patch does not apply, or if sources cannot be obtained. The error names the patch or the
+/// sources.
 pub fn main(arguments: &Arguments) -> Result<()> {
     match arguments.action {
         Action::Check => setup::check_patches(),
@@ -51,10 +53,10 @@ pub struct Series {
     name: &'static str,
 }
 
-/// Patches of std and of the crates that are built with it, for rust's directory `library`.
+/// Patches of std and of the crates that are built with it, for Rust's directory `library`.
 pub(crate) const STD: Series = Series { name: "std" };
 
-/// Patches of std's tests, which follow [`STD`].
+/// Patches of std's tests. They apply after [`STD`].
 pub const STD_TESTS: Series = Series { name: "std-tests" };
 
 /// Patches of the crate `unwinding`.
@@ -69,7 +71,7 @@ impl Series {
     ///
     /// # Errors
     ///
-    /// Names the patch and the file, if a hunk does not apply or a file is missing.
+    /// Fails if a hunk does not apply or a file is missing. The error names the patch and the file.
     pub fn apply(self, sources: &Path) -> Result<usize> {
         let patches = self.patches()?;
         for (name, text) in &patches {
@@ -84,11 +86,11 @@ impl Series {
         Ok(patches.len())
     }
 
-    /// Digest of the patches and of the new files.
+    /// Returns a digest of the patches and of the new files.
     ///
     /// # Errors
     ///
-    /// The files cannot be read.
+    /// Fails if a file cannot be read.
     pub fn digest(self) -> Result<String> {
         let (directory, mut hash) = (self.directory(), Sha256::new());
         for file in files::list(&directory)? {
@@ -100,7 +102,7 @@ impl Series {
         Ok(hex(&hash.finalize()))
     }
 
-    /// Names and texts of the patches, in their order.
+    /// Returns names and texts of the patches, in the order in which they apply.
     fn patches(self) -> Result<Vec<(String, String)>> {
         let directory = self.directory();
         let read = |name: &str| {

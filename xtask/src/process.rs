@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::quote::shell_word;
 
-/// Program of util-linux that has a process killed when this one ends.
+/// Program of util-linux that starts another program, which the kernel kills when this process ends.
 const SETPRIV: &str = "setpriv";
 
-/// Returns a command of the cargo that started this process, else of the one in `PATH`.
+/// Returns a command that runs cargo: the cargo that started this process, or else the one in `PATH`.
 pub fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
@@ -62,8 +62,8 @@ pub fn output(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` printed bytes that are not UTF-8", display(command)))
 }
 
-/// Returns the command as one that is killed when this process ends, however it does, and that the terminal's
-/// Ctrl-C does not reach: this process handles it.
+/// Returns the command, changed so that its process is killed when this process ends in any way. Ctrl-C in
+/// the terminal does not reach the process, because this process handles Ctrl-C.
 pub(crate) fn dies_with_parent(command: Command) -> Command {
     let mut command = match find(SETPRIV) {
         Some(setpriv) => {

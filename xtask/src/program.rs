@@ -38,13 +38,13 @@ pub struct Program {
 pub(crate) enum Found {
     /// An executable or a boot image.
     Image(PathBuf),
-    /// A program of a crate, which is to be built.
+    /// A program of a crate, which has to be built.
     Binary(Binary, BuildOptions),
 }
 
 impl Found {
-    /// Returns the executable or boot image, built first if it belongs to a crate. With `quiet`, cargo prints
-    /// only errors and warnings.
+    /// Returns the executable or boot image. Builds the executable first if it belongs to a crate; with
+    /// `quiet`, cargo prints only errors and warnings.
     pub(crate) fn build(&self, quiet: bool) -> Result<PathBuf> {
         match self {
             Self::Image(file) => Ok(file.clone()),
@@ -60,7 +60,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if there is none of this name, or if a crate has several.
+    /// Fails if there is no program of this name, or if the crate has several programs and none is chosen.
     pub(crate) fn find(&self) -> Result<Found> {
         let Some(folder) = self.folder()? else { return Ok(Found::Image(self.name.clone())) };
         let package = Package::of(&folder)?.ok_or_else(|| no_package(&folder))?;
@@ -73,7 +73,7 @@ impl Program {
         Ok(Found::Binary(package.binary(self.bin.as_deref())?, options))
     }
 
-    /// Returns the folder of the crate; `None` if an image is named.
+    /// Returns the folder of the crate, or `None` if the name is that of an image.
     fn folder(&self) -> Result<Option<PathBuf>> {
         let program = self.name.to_str().and_then(workspace::program);
         if program.is_some() {
@@ -88,7 +88,7 @@ impl Program {
         Err(self.not_a_program()?)
     }
 
-    /// Says why the name is that of no program.
+    /// Returns an error that explains why there is no program of this name.
     fn not_a_program(&self) -> Result<Error> {
         let name = self.name.display();
         if self.name.is_dir() {
@@ -101,7 +101,7 @@ impl Program {
     }
 }
 
-/// Error about a workspace without a package of its own: cargo would build all its members.
+/// Returns the error for a folder that has a workspace but no package: cargo would build all members.
 fn no_package(folder: &Path) -> Error {
     usage_error(format!(
         "{} is a workspace without a program of its own: give the folder of one of its crates, or the name of an example, such as \
@@ -115,7 +115,7 @@ fn no_package(folder: &Path) -> Error {
 pub struct BootFile {
     /// The executable for the target.
     pub executable: Vec<u8>,
-    /// The file is a boot image, which has a loader beside the executable.
+    /// True if the file is a boot image, which contains a loader as well as the executable.
     pub is_boot_image: bool,
 }
 

@@ -3,15 +3,15 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Returns a word of a shell's command line. With bytes that are not UTF-8, or NUL, the result is only
-/// readable: no shell accepts it.
+/// Quotes a word for a shell's command line. If the word contains NUL or bytes that are not UTF-8, the result
+/// is only for reading: no shell accepts it.
 pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
 }
 
-/// Returns a basic string of TOML. A JSON string is one, except that TOML requires an escape for the control
-/// character DEL (TOML 1.0, String).
+/// Quotes a path as a basic string of TOML. A JSON string is a basic string, except that TOML requires an
+/// escape for the control character DEL (TOML 1.0, String).
 pub(crate) fn toml_string(path: impl AsRef<Path>) -> String {
     serde_json::Value::from(path.as_ref().to_string_lossy()).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -21,7 +21,8 @@ mod tests {
     use super::{shell_word, toml_string};
     use std::process::Command;
 
-    /// Names whose debug format neither a shell nor TOML understands.
+    /// Names with characters that need quoting. Rust's debug format of most of them is valid neither in a
+    /// shell nor in TOML.
     const NAMES: [&str; 6] =
         ["plain", "a b", "$HOME `id`", "e\u{301}\u{200b}", "quote\"'\\", "tab\tline\ndel\u{7f}"];
 

@@ -1,11 +1,11 @@
 //! `cargo xtask run`: boots a program in a virtual machine.
 //!
-//! The command checks the options, finds the program, chooses a VMM, builds the program if need be, and boots
-//! the image. uhyve is preferred, with the engine that runs code at full speed on this host; QEMU is the
-//! fallback, and the choice for options that only QEMU has. uhyve replaces this process by exec, so its
-//! streams, signals and exit code need no forwarding. QEMU is a child process, because its parent has to
-//! convert input, output and the exit code. The runner of `cargo run` and `cargo test` uses `VmOptions` in
-//! the same way.
+//! The command checks the options, finds the program, chooses a VMM, builds the program if it is not up to
+//! date, and boots the image. The preferred VMM is uhyve, with the engine that runs code at full speed on
+//! this host. QEMU is the fallback, and the VMM for options that only QEMU has. uhyve replaces this process
+//! by exec, so its streams, signals and exit code need no forwarding. QEMU is a child process, because this
+//! process has to convert its input, output and exit code. The runner of `cargo run` and `cargo test` uses
+//! `VmOptions` in the same way.
 
 mod qemu;
 
@@ -31,7 +31,7 @@ use crate::setup;
 use crate::uhyve::{self, Engine, Trust, Uhyve};
 use crate::usage::usage_error;
 
-/// Exit code of a guest that reached its time limit. timeout(1) has the same.
+/// Exit code for a guest that reached its time limit, as timeout(1) has it.
 pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Options of `run`.
@@ -91,12 +91,12 @@ enum PlatformOption {
     Qemu,
 }
 
-/// Variables that pass from the host's environment to the program. They decide whether panics print a
-/// backtrace.
+/// Variables of the host's environment that are passed to the program. They determine whether a panic prints
+/// a backtrace.
 const PASSED_VARIABLES: [&str; 2] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE"];
 
-/// Runs the guest that `arguments` describe and returns its exit code. Checks as much as possible before it
-/// builds anything: a build takes long.
+/// Runs the guest that `arguments` describe and returns its exit code. Does most checks before the build,
+/// because a build takes long.
 pub fn main(arguments: &Arguments) -> Result<u8> {
     let vm = &arguments.vm;
     vm.check()?;
@@ -111,7 +111,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
     }
     let build = || program.build(vm.machine.quiet);
     let built = setup::ensure_for_run(build)?;
-    // The VMM is chosen before the program is built: it may not support an option.
+    // The VMM is chosen before the program is built: the choice fails if the VMM does not support an option.
     let vmm = vm.choose_vmm(trust)?;
     if !arguments.program.soft_float {
         vm.note_emulation();
@@ -122,7 +122,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
     vm.boot(vmm, image, is_boot_image, &arguments.arguments)
 }
 
-/// Replaces this process by uhyve with these arguments. Fails if it cannot be built or started.
+/// Replaces this process by uhyve with these arguments. Fails if uhyve cannot be built or started.
 pub fn exec_uhyve_with(arguments: &[OsString]) -> Result<u8> {
     exec(Command::new(setup::uhyve()?).args(arguments))
 }
@@ -159,8 +159,8 @@ impl Vmm {
 }
 
 impl VmOptions {
-    /// Rejects options that contradict each other. Contradictions that depend on the VMM are found when it is
-    /// chosen.
+    /// Rejects options that contradict each other. [`Self::choose_vmm`] finds contradictions that depend on
+    /// the VMM.
     pub(crate) fn check(&self) -> Result<()> {
         let in_uhyve = matches!(self.platform, PlatformOption::Kvm | PlatformOption::Process);
         if in_uhyve && self.board.is_some() {
@@ -216,11 +216,11 @@ impl VmOptions {
         Ok(!self.no_check && program::check(file)?.is_boot_image)
     }
 
-    /// Mounts a folder of the host read-only at the same path, and starts the program there. So a test finds
-    /// the files of its package, as it does on Linux.
+    /// Mounts a folder of the host read-only at the same path in the guest, and makes it the program's
+    /// working directory. So a test finds the files of its package, as it does on Linux.
     ///
-    /// Does nothing if the options set the working directory, or under QEMU: there, a mount takes one more
-    /// process (virtiofsd) for each machine.
+    /// Does nothing if the options set the working directory. Does nothing under QEMU either, where each
+    /// mount would need a process of virtiofsd for each machine.
     pub(crate) fn start_in(&mut self, folder: &Path) {
         let Some(path) = folder.to_str().filter(|path| *path != "/" && !path.contains(':')) else { return };
         if self.machine.workdir.is_some() || self.needs_qemu() {
@@ -228,7 +228,7 @@ impl VmOptions {
         }
         let mounts = &mut self.machine.mount;
         if mounts.iter().all(|mount| Path::new(&mount.guest) != folder) {
-            // A later mount hides earlier ones at paths below its own. So this one comes after mounts above
+            // A mount hides earlier mounts at paths below its own. So the new mount comes after mounts above
             // the folder, and before mounts inside of it.
             let above = mounts.iter().rposition(|mount| folder.starts_with(&mount.guest));
             let mount = MountConfig {
@@ -243,13 +243,13 @@ impl VmOptions {
         self.machine.workdir = Some(path.to_owned());
     }
 
-    /// Sets uhyve's executable. With `None`, it is found or built when it is needed.
+    /// Sets uhyve's executable. With `None`, the executable is found or built when it is needed.
     pub(crate) fn set_uhyve(&mut self, uhyve: Option<PathBuf>) {
         self.uhyve = uhyve;
     }
 
-    /// Returns uhyve's executable, and builds it first if need be. Returns `None` if the machine uses neither
-    /// uhyve nor its network, or if uhyve cannot be built.
+    /// Returns uhyve's executable, and builds it first if it is out of date. Returns `None` if the machine
+    /// uses neither uhyve nor uhyve's user-mode network, or if uhyve cannot be built.
     pub(crate) fn uhyve(&self) -> Option<PathBuf> {
         if self.needs_qemu() && !self.is_user_network() { None } else { self.find_uhyve().ok() }
     }
@@ -258,7 +258,7 @@ impl VmOptions {
         self.uhyve.clone().map_or_else(setup::uhyve, Ok)
     }
 
-    /// The VMM, if the options alone determine it.
+    /// Returns the VMM, if the options alone determine it.
     pub(crate) fn known_vmm(&self) -> Option<VmmKind> {
         match self.platform {
             PlatformOption::Kvm | PlatformOption::Process => Some(VmmKind::Uhyve),
@@ -285,8 +285,8 @@ impl VmOptions {
         }
     }
 
-    /// Prints a note if the options request KVM, and KVM emulates in software: floating-point instructions
-    /// are missing then, and most programs contain some.
+    /// Prints a note if the options request KVM, and KVM emulates in software. Such a KVM does not execute
+    /// floating-point instructions, which most programs contain.
     fn note_emulation(&self) {
         let is_emulated = || {
             let check = setup::uhyve().and_then(Uhyve::check);
@@ -305,7 +305,8 @@ impl VmOptions {
         !self.machine.ports.is_empty() || self.net.as_deref().is_some_and(|net| net != "none")
     }
 
-    /// True if the guest's connections are sockets of the host.
+    /// Returns true if the guest has the user-mode network, in which sockets of the host carry its
+    /// connections.
     fn is_user_network(&self) -> bool {
         network::is_user(self.net.as_deref(), &self.machine.ports)
     }
@@ -323,8 +324,8 @@ impl VmOptions {
         self.machine.gdb.is_some() || !self.machine.ports.is_empty() || is_tap || writes
     }
 
-    /// Returns the names of the host's variables that pass to the program. Variables that the options set
-    /// take precedence.
+    /// Returns the names of the host's variables that are passed to the program. Variables that the options
+    /// set take precedence.
     fn passed_variables(&self, is_set: impl Fn(&str) -> bool) -> Result<Vec<&'static str>> {
         let own = self.environment()?;
         let is_own = |name: &str| {
@@ -386,7 +387,8 @@ impl VmOptions {
         }
     }
 
-    /// Replaces this process by uhyve. Its streams, signals and exit code thereby are those of this command.
+    /// Replaces this process by uhyve, so the streams, signals and exit code of uhyve are those of this
+    /// command.
     fn exec_uhyve(&self, mut command: Command, image: &Path, arguments: &[OsString]) -> Result<u8> {
         command.args(self.machine.to_arguments());
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {
@@ -402,7 +404,7 @@ impl VmOptions {
         exec(&mut command)
     }
 
-    /// The program's environment.
+    /// Returns the program's environment.
     fn environment(&self) -> Result<Vec<OsString>> {
         let variables = self.machine.environment().map_err(|error| usage_error(error.to_string()))?;
         Ok(variables.iter().map(|variable| variable.as_os_str().to_owned()).collect())

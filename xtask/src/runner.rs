@@ -36,7 +36,7 @@ struct Options {
     vm: VmOptions,
 }
 
-/// The options in the variable `HERMIT_RUN_ARGS`.
+/// Returns the parser of the options in the variable `HERMIT_RUN_ARGS`.
 pub fn variable() -> clap::Command {
     Options::command()
 }
@@ -51,8 +51,8 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
         vm.start_in(&env::current_dir().context("there is no current directory")?);
     }
     if arguments.single {
-        // SIGTERM ends uhyve, which this process becomes, in an orderly way. Without the signal the machine
-        // only runs on.
+        // This process becomes uhyve, which SIGTERM ends in an orderly way. If the call fails, the machine
+        // only runs on after the parent has ended.
         let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
     } else {
         vm.check_host()?;
@@ -75,7 +75,7 @@ pub fn main(arguments: &Arguments) -> Result<u8> {
 ///
 /// # Errors
 ///
-/// Fails with clap's message about the wrong option, as for a wrong command line.
+/// Fails with clap's message about the invalid option.
 fn machine_options(options: &str) -> Result<VmOptions> {
     let invalid = |reason: &str| usage_error(format!("{RUN_ARGS}=`{options}`: {reason}"));
     let words = shlex::split(options).ok_or_else(|| invalid("there is an unclosed quote"))?;
@@ -87,8 +87,8 @@ fn machine_options(options: &str) -> Result<VmOptions> {
     Ok(parsed.vm)
 }
 
-/// Says which variables look as if they were to be [`RUN_ARGS`]: without its options a program may run, but
-/// without its ports.
+/// Prints a note about variables whose names look like misspelt [`RUN_ARGS`]. Without the note, the program
+/// may run, but without the options, such as its ports.
 fn note_misspelt(variables: impl Iterator<Item = String>) {
     for name in variables.filter(|name| is_misspelt(name)) {
         eprintln!("note: the variable {name} is not used: did you mean {RUN_ARGS}?");
@@ -99,7 +99,7 @@ fn is_misspelt(name: &str) -> bool {
     name != RUN_ARGS && ["HERMIT_RUN", "HERMIT_ARG"].iter().any(|start| name.starts_with(start))
 }
 
-/// Returns true if cargo or rustdoc has built an executable for tests or benchmarks. They put it into a
+/// Returns true if the executable contains tests or benchmarks. Cargo and rustdoc put such executables into a
 /// directory of intermediate files.
 fn is_test(image: &Path) -> bool {
     let folder = image.parent().and_then(Path::file_name).and_then(|name| name.to_str());

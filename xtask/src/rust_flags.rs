@@ -1,12 +1,12 @@
 //! Flags of rustc for programs, of two kinds.
 //!
-//! Panics unwind, unless the program's profile says `panic = "abort"`. The target's own default is to abort,
-//! and cargo passes no flag for unwinding. So the configuration of this workspace, and the one that set-up
-//! prints for users, have the flag. Cargo appends it to the flags of the profile, so it would take precedence
-//! there.
+//! The first kind makes panics unwind, unless the program's profile has `panic = "abort"`. The target's own
+//! default is to abort, and cargo passes no flag for a profile that unwinds. So the configuration of this
+//! workspace, and the one that set-up prints for users, have the flag. Cargo puts the flag after the flags of
+//! the profile, so the flag would also override a profile that aborts; [`configure`] handles that case.
 //!
-//! Relative relocations are packed (`DT_RELR`): a bit for most, instead of 24 bytes. An image without this
-//! flag is only larger.
+//! The second kind packs relative relocations (`DT_RELR`): most then take a bit instead of 24 bytes. An image
+//! without this flag is larger, but works.
 
 use std::env;
 use std::fs;
@@ -22,13 +22,13 @@ use crate::workspace;
 pub(crate) const FLAGS: &str = "rustflags = [\"-Cpanic=unwind\", \"-Clink-arg=--pack-dyn-relocs=relr\"]\n\
     rustdocflags = [\"-Cpanic=unwind\"]";
 
-/// The flags that earlier versions had.
+/// The flags that earlier versions of set-up wrote.
 pub(crate) const OLD_FLAGS: &str = "rustflags = [\"-Cpanic=unwind\"]";
 
 /// Flag that makes the linker pack relative relocations.
 pub(crate) const PACK_RELOCATIONS: &str = "-Clink-arg=--pack-dyn-relocs=relr";
 
-/// Adds the flags to a build of the crate in `folder`. The flag for panics is that of the crate's profile.
+/// Adds the flags to a build of the crate in `folder`. The flag for panics follows the crate's profile.
 pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
     // Cargo will report a folder that does not exist.
     let folder = &folder.canonicalize().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn configure(cargo: &mut Command, folder: &Path) {
 /// word `abort`, or a variable sets it. This check is quicker than a query of cargo.
 fn may_abort(folder: &Path, root: &Path) -> bool {
     let says = |file: PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains("abort"));
-    // This workspace's own manifest is left out: its profile that aborts is not for programs.
+    // The manifest of this workspace is left out: it has a profile that aborts, but not for programs.
     let manifests = folder.ancestors().filter(|folder| *folder != root);
     let manifests = manifests.map(|folder| folder.join("Cargo.toml"));
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);

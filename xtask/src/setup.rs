@@ -1,10 +1,11 @@
 //! `cargo xtask setup`: makes plain `cargo build --target x86_64-unknown-hermit` work on this machine.
 //!
-//! Set-up compiles std for the target against this repository's `hermit-abi` and installs it where rustup
-//! installs the targets that it ships; core and alloc for the kernel's target come from rustup, else from the
-//! sources. Each part has a stamp, written last, with a digest of its inputs and the sizes of its files; a
-//! part that does not match its stamp is made again. Each addition to the toolchain is recorded before it is
-//! made, so that `--remove` finds all of them.
+//! Set-up compiles std for the target against this repository's `hermit-abi`, and installs it in the folder
+//! of the toolchain in which rustup installs its own targets. core and alloc for the kernel's target come
+//! from rustup, or else are compiled from the sources. Each installed part has a stamp with a digest of its
+//! inputs and the sizes of its files. The stamp is written last; a part that does not match its stamp is made
+//! again. Each addition to the toolchain is recorded before it is made, so that `--remove` finds all
+//! additions.
 
 mod abort;
 mod archive;
@@ -26,7 +27,8 @@ mod stamp;
 mod tools;
 mod uhyve_library;
 mod unwinder;
-// Where `hermit-sys` keeps objects if the toolchain is not writable: build scripts have no dependencies.
+// Finds the folder in which `hermit-sys` keeps objects if the toolchain is not writable. The code is in the
+// build script of `hermit-sys`, which has no dependencies, and is included here by its path.
 #[path = "../../hermit-sys/build/user_cache.rs"]
 mod user_cache;
 
@@ -53,7 +55,7 @@ pub(crate) use files::list as list_files;
 pub(crate) use patch_check::check_patches;
 pub use tools::{loader, uhyve};
 
-/// Cost of std.
+/// Cost of the build of std.
 const STD_COST: Cost = Cost {
     seconds: 40.0,
     large: &[
@@ -66,10 +68,10 @@ const STD_COST: Cost = Cost {
     ],
 };
 
-/// Cost of uhyve after that of the build tool, with which it shares crates.
+/// Cost of the build of uhyve, without the crates that it shares with the build tool: they are built already.
 const UHYVE_COST: Cost = Cost { seconds: 32.0, large: &[("uhyve", 22.0)] };
 
-/// Cost of kernel, network stack and program.
+/// CPU time of the build of kernel, network stack and program, in seconds.
 const PROGRAM_SECONDS: f64 = 60.0;
 
 /// Options of `setup`.
@@ -92,7 +94,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         return remove();
     }
     ensure()?;
-    // A toolchain that is read-only keeps the kernel that it has.
+    // An error is not fatal yet: a read-only toolchain keeps the kernel that it has.
     let kernel = install_kernel();
     match Uhyve::check(uhyve()?) {
         Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
@@ -126,14 +128,14 @@ pub fn ensure() -> Result<()> {
     ensure_tools(&toolchain)
 }
 
-/// Returns true if uhyve is built for [`UHYVE_TARGET`], the target of its releases. [`ensure`] has to run
-/// before.
+/// Returns true if uhyve is built for [`UHYVE_TARGET`], the target of its releases. [`ensure`] must run
+/// first.
 #[must_use]
 pub fn has_uhyve_target() -> bool {
     uhyve_library::is_installed()
 }
 
-/// Makes sure that programs that compile C can be built. [`ensure`] has to run before.
+/// Makes sure that programs with C code can be built. [`ensure`] must run first.
 ///
 /// # Errors
 ///
@@ -142,9 +144,9 @@ pub fn ensure_c() -> Result<()> {
     c_library::ensure(&Toolchain::detect()?).map(drop)
 }
 
-/// Provides a C library to a build of a program that depends on crates with these names, if one of the crates
-/// uses it. [`ensure`] has to run before. If the library cannot be provided, this prints only a warning: the
-/// build script of the crate may work without it.
+/// Provides the C library to a build, if one of the program's `dependencies` compiles C. [`ensure`] must run
+/// first. If the library cannot be provided, only prints a warning: the crate's build script may work without
+/// the library.
 pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -> Result<()> {
     if !c_library::USERS.iter().any(|user| dependencies.contains(*user)) {
         return Ok(());
@@ -156,11 +158,12 @@ pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -
     Ok(())
 }
 
-/// Installs the libraries that `run` needs. In contrast to [`ensure`], it does not install the tools for
-/// crates outside the workspace, so that the first command ends sooner; it only updates installed ones.
+/// Installs the libraries that `run` needs. In contrast to [`ensure`], this function does not install the
+/// tools for crates outside the workspace, so that the first command ends sooner. It only updates tools that
+/// are installed.
 ///
-/// If the libraries have to be installed, `build` is called while uhyve is still being built, and its result
-/// is returned.
+/// If the libraries have to be installed, calls `build` while uhyve is still being built, and returns its
+/// result. Otherwise returns `None` and does not call `build`.
 pub(crate) fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     let toolchain = Toolchain::detect()?;
     let built = ensure_libraries_with(&toolchain, build)?;
@@ -174,7 +177,8 @@ fn ensure_libraries(toolchain: &Toolchain) -> Result<()> {
     ensure_libraries_with(toolchain, || Ok(())).map(drop)
 }
 
-/// Installs the libraries if they are not current, and then calls `build`.
+/// Installs the libraries and then calls `build`. If the libraries are current, does neither and returns
+/// `None`.
 fn ensure_libraries_with<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     if libraries_are_current(toolchain)? {
         remove_stale_images(toolchain)?;
@@ -192,7 +196,7 @@ fn remove_stale_images(toolchain: &Toolchain) -> Result<()> {
 fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
     if tools::state(toolchain)? != State::Current {
         let record = Record::open(toolchain)?;
-        // Another process may have installed them while this one waited for the lock.
+        // Another process may have installed the tools while this process waited for the lock.
         let tools = tools::state(toolchain)?;
         if tools != State::Current {
             eprintln!("loader, uhyve and runner: {tools}; building and installing them");
@@ -202,14 +206,14 @@ fn ensure_tools(toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// Installs the kernel of programs without `hermit-sys`, as it is in this workspace. [`ensure`] has run
-/// before.
+/// Installs the kernel of programs without `hermit-sys`, built from this workspace. [`ensure`] must run
+/// first.
 pub fn install_kernel() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     install_kernel_into(&toolchain, &Record::open(&toolchain)?)
 }
 
-/// Sources of std for its tests, and what identifies them.
+/// Sources of std for its tests, and texts that identify the installed std and kernel.
 #[derive(Debug)]
 pub struct StdSources {
     /// Rust's folder `library`, with the patches of the installed std.
@@ -221,13 +225,13 @@ pub struct StdSources {
 }
 
 /// Returns texts that identify the installation of std, and the kernel of programs without `hermit-sys`.
-/// Cargo does not notice when they change, so callers compare them.
+/// Callers compare these texts with earlier ones, because cargo does not notice a change of std or kernel.
 pub fn identities() -> Result<[String; 2]> {
     let toolchain = Toolchain::detect()?;
     Ok([record::installation(&toolchain, FloatAbi::Hard)?, default_kernel::digest(&toolchain)?])
 }
 
-/// Returns the sources of the installed std. [`ensure`] and [`install_kernel`] have run before.
+/// Returns the sources of the installed std. [`ensure`] and [`install_kernel`] must run first.
 pub fn std_sources() -> Result<StdSources> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
@@ -240,13 +244,14 @@ pub fn std_sources() -> Result<StdSources> {
     })
 }
 
-/// Makes sure that programs without `hermit-sys` have a kernel. [`ensure`] has run before.
+/// Makes sure that programs without `hermit-sys` have a kernel. [`ensure`] must run first.
 pub(crate) fn ensure_kernel() -> Result<()> {
     install_kernel_unless(&Toolchain::detect()?, |state| *state == State::Current)
 }
 
-/// Installs the kernel of programs without `hermit-sys` again if it belongs to another std or to other tools.
-/// Does nothing if there is no kernel yet: the first program that needs it installs it.
+/// Installs the kernel of programs without `hermit-sys` again if the installed one belongs to another std or
+/// to other tools. Does nothing if no kernel is installed: the first program that needs the kernel installs
+/// it.
 fn renew_kernel(toolchain: &Toolchain) -> Result<()> {
     install_kernel_unless(toolchain, |state| matches!(state, State::Current | State::Missing))
 }
@@ -256,7 +261,7 @@ fn install_kernel_unless(toolchain: &Toolchain, is_right: impl Fn(&State) -> boo
         return Ok(());
     }
     let record = Record::open(toolchain)?;
-    // Another process may have installed it while this one waited for the lock.
+    // Another process may have installed the kernel while this process waited for the lock.
     let state = default_kernel::state(toolchain)?;
     if is_right(&state) {
         return Ok(());
@@ -267,7 +272,8 @@ fn install_kernel_unless(toolchain: &Toolchain, is_right: impl Fn(&State) -> boo
 
 fn install_kernel_into(toolchain: &Toolchain, record: &Record) -> Result<()> {
     if let Err(error) = default_kernel::check_library(toolchain) {
-        // Its size changes with the kernel, so it is not in the stamp of std.
+        // The stamp of std does not show the damage: the size of this library changes with the kernel, so it
+        // is not in the stamp.
         eprintln!("{error:#}: installing std again");
         record.remove_stamp("std")?;
         install_std(toolchain, record, FloatAbi::Hard, Progress::new().add("std", STD_COST))?;
@@ -306,7 +312,8 @@ fn install_libraries<T>(toolchain: &Toolchain, build: impl FnOnce() -> Result<T>
     uhyve_library::ensure(toolchain, &Record::open(toolchain)?, &progress);
     thread::scope(|scope| {
         let uhyve = scope.spawn(move || cargo::build_uhyve(uhyve, uhyve_library::is_installed()));
-        // The record, which holds a lock, is dropped before `build`: that may install other parts.
+        // The record holds the lock of set-up. It is dropped before `build` is called, because `build` may
+        // install other parts.
         install_library_parts(toolchain, &Record::open(toolchain)?, std)?;
         remove_stale_images(toolchain)?;
         renew_kernel(toolchain)?;
@@ -337,9 +344,9 @@ fn install_std(toolchain: &Toolchain, record: &Record, float: FloatAbi, task: Ta
     Ok(())
 }
 
-/// Removes the build output `built` if the libraries that it was built against have been replaced since, from
-/// this or from another workspace: cargo does not detect that, and old and new object files are incompatible.
-/// A file in `folder` identifies the libraries.
+/// Removes the build output `built` if the libraries that it was built against have been replaced, from this
+/// or from another workspace. Cargo does not detect the replacement, and old and new object files are
+/// incompatible. A file in `folder` identifies the libraries that the last build used.
 fn remove_stale_builds(
     toolchain: &Toolchain,
     float: FloatAbi,
@@ -359,12 +366,12 @@ fn remove_stale_builds(
         .with_context(|| format!("cannot write {}", mark.display()))
 }
 
-/// Makes sure that std for soft-float programs is installed. [`ensure`] has run before.
+/// Makes sure that std for soft-float programs is installed. [`ensure`] must run first.
 pub(crate) fn ensure_soft_float() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     if library::std_state(&toolchain, FloatAbi::Soft)? != State::Current {
         let record = Record::open(&toolchain)?;
-        // Another process may have installed it while this one waited for the lock.
+        // Another process may have installed std while this process waited for the lock.
         let progress = Progress::new();
         install_std(&toolchain, &record, FloatAbi::Soft, progress.add("std", STD_COST))?;
     }
@@ -378,8 +385,8 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
-/// Removes from the toolchain what set-up added. Packages of the operating system stay: other programs may
-/// use them by now.
+/// Removes everything that set-up added to the toolchain. Packages of the host's distribution stay, because
+/// other programs may use them by now.
 fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
@@ -399,7 +406,8 @@ fn remove() -> Result<()> {
             eprintln!("removing {item} with rustup");
             let rustup = toolchain.rustup(&words, item);
             let mut rustup = rustup.context("rustup, which added a part of it, is no longer installed")?;
-            // The user may have removed it already; rustup reports that.
+            // rustup fails if the user has removed the target or component already. So a failure is only a
+            // warning.
             if let Err(error) = process::run_captured(&mut rustup) {
                 eprintln!("warning: {error:#}");
             }

@@ -21,7 +21,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Errors
 ///
-/// The host refuses a handler or a thread.
+/// Fails if the host refuses a handler or a thread.
 pub fn record() -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -38,7 +38,8 @@ pub fn count() -> usize {
     COUNT.load(Ordering::Acquire)
 }
 
-/// Returns the exit code for the latest signal that has been recorded, if one has: 128 and its number.
+/// Returns the exit code for the latest recorded signal: 128 plus the signal's number. Returns `None` if no
+/// signal has been recorded.
 pub fn exit_code() -> Option<u8> {
     (count() > 0).then(|| EXIT_BASE.saturating_add(SIGNAL.load(Ordering::Relaxed)))
 }

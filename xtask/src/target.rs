@@ -1,11 +1,11 @@
-//! The targets that code is built for.
+//! The targets for which code is built.
 
 /// The target of bare-metal code: the kernel and the loader.
 pub const BARE_TARGET: &str = "x86_64-unknown-none";
 
-/// The target of uhyve where the toolchain has it: Linux with the C library musl, which starts quickly. The
-/// start of glibc executes about a hundred CPUID instructions. Inside of a virtual machine, each one exits to
-/// the hypervisor.
+/// The target of uhyve, if the toolchain has it: Linux with the C library musl, which starts quickly. The
+/// start of glibc executes about a hundred CPUID instructions. Inside of a virtual machine, each CPUID exits
+/// to the hypervisor.
 pub const UHYVE_TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The target of programs.

@@ -1,5 +1,5 @@
-//! Temporary files: in one folder for each run, removed at its end. If the run is killed, the next run
-//! removes the folder.
+//! Temporary files. Each run of the tool has one folder for them, and removes it at the end. If a run is
+//! killed, the next run removes its folder.
 //!
 //! The folder is outside of the workspace, so that cargo does not treat crates that are built there as
 //! members.
@@ -25,12 +25,12 @@ pub struct Temporary {
     _lock: File,
 }
 
-/// Directs temporary files of this process to a folder of its own, until the result is dropped. Removes
+/// Directs the temporary files of this process to a new folder, until the result is dropped. Also removes the
 /// folders of dead runs.
 ///
 /// # Errors
 ///
-/// On an error temporary files are created in the system's folder.
+/// Fails if the folder cannot be made or locked. Temporary files are then created in the system's folder.
 pub fn prepare() -> io::Result<Temporary> {
     let parent = env::temp_dir();
     clean(&parent)?;
@@ -45,7 +45,7 @@ impl Temporary {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             let lock = File::open(folder.path())?;
             lock.lock()?;
-            // Before it was locked, another run may have removed it as a dead run's.
+            // Before this run locked the folder, another run may have removed it as the folder of a dead run.
             if folder.path().is_dir() {
                 return Ok(Self { folder, _lock: lock });
             }
@@ -57,7 +57,8 @@ impl Temporary {
 fn clean(parent: &Path) -> io::Result<()> {
     for entry in parent.read_dir()?.flatten() {
         if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            // It may be another user's, anything but a folder, or gone already: none is an error.
+            // Errors are ignored: the entry may belong to another user, may not be a folder, or may have been
+            // removed.
             let _: io::Result<()> = remove_if_dead(&entry.path());
         }
     }
@@ -65,7 +66,7 @@ fn clean(parent: &Path) -> io::Result<()> {
 }
 
 fn remove_if_dead(folder: &Path) -> io::Result<()> {
-    // It stays locked until it is removed, so that no other run starts to use it.
+    // The folder stays locked until it is removed, so that no other run starts to use it.
     let lock = open_own_folder(folder)?;
     lock.try_lock()?;
     fs::remove_dir_all(folder)

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace;
 
-/// The toolchain of this run: asking rustc for it takes longer than most of what a run does.
+/// The toolchain, cached: a query of rustc takes longer than most other steps of a run.
 static DETECTED: OnceLock<Toolchain> = OnceLock::new();
 
 /// A Rust toolchain.
@@ -48,7 +48,7 @@ impl Toolchain {
         self.field("release").unwrap_or("unknown")
     }
 
-    /// Returns the commit that rustc was built from, if it is known.
+    /// Returns the commit from which rustc was built, if it is known.
     pub(crate) fn commit(&self) -> Option<&str> {
         self.field("commit-hash").filter(|hash| *hash != "unknown")
     }
@@ -68,11 +68,11 @@ impl Toolchain {
         self.rustlib().join(target)
     }
 
-    /// Returns a program of the toolchain, which is part of this component of rustup.
+    /// Returns a program of the toolchain. `component` is the component of rustup that contains the program.
     ///
     /// # Errors
     ///
-    /// The component is not installed.
+    /// Fails if the component is not installed.
     pub fn program(&self, name: &str, component: &str) -> Result<PathBuf> {
         let program = self.sysroot.join("bin").join(name);
         let advice = || format!("{} is missing: `rustup component add {component}`", program.display());
@@ -99,7 +99,7 @@ impl Toolchain {
         let name = (sysroot.parent()? == managed).then(|| sysroot.file_name()).flatten()?;
         let mut command = Command::new(rustup);
         command.args(words).arg("--toolchain").arg(name).arg(item);
-        // Its progress bar would overwrite the lines of builds that run beside it.
+        // rustup's progress bar would overwrite the lines of builds that run at the same time.
         command.env("RUSTUP_TERM_PROGRESS_WHEN", "never");
         Some(command)
     }
@@ -112,7 +112,7 @@ fn rustup_home() -> Option<PathBuf> {
     }
 }
 
-/// Returns the names of the files in `folder`; none if there is no such folder.
+/// Returns the names of the files in `folder`, or no names if there is no such folder.
 pub(crate) fn file_names(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<_> = entries

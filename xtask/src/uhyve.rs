@@ -10,18 +10,18 @@ use anyhow::{Context, Result};
 /// KVM's device.
 const KVM: &str = "/dev/kvm";
 
-/// Whose program a guest runs.
+/// Origin of the program that a guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The developer's own, built by this tool or by cargo: it runs on hosts before Linux 6.12, too, and may
-    /// control the terminal, as under QEMU.
+    /// The developer's own program, built by this tool or by cargo. It also runs on hosts before Linux 6.12,
+    /// with fewer protections, and may control the terminal, as under QEMU.
     Own,
     /// A file that may come from elsewhere.
     Foreign,
 }
 
 impl Trust {
-    /// uhyve's options.
+    /// Returns uhyve's options for programs with this trust.
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Own => &["--allow-partial-sandbox", "--console=raw"],
@@ -33,14 +33,14 @@ impl Trust {
 /// An engine of uhyve, which executes the guest's CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// KVM of the host's kernel, on hardware or in software emulation.
+    /// The KVM of the host's kernel, on hardware or in software emulation.
     Kvm,
     /// A sandboxed process.
     Process,
 }
 
 impl fmt::Display for Engine {
-    /// The value of uhyve's option `--engine`.
+    /// Writes the value of uhyve's option `--engine`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Kvm => "kvm",
@@ -61,7 +61,7 @@ pub struct Uhyve {
 }
 
 impl Uhyve {
-    /// Runs `uhyve --check` for own programs and keeps its report.
+    /// Runs `uhyve --check` for the developer's own programs, and keeps its report.
     pub fn check(program: PathBuf) -> Result<Self> {
         Self::check_for(program, Trust::Own)
     }
@@ -97,12 +97,13 @@ impl Uhyve {
     }
 }
 
-/// Returns uhyve's command that runs an own program on an engine.
+/// Returns uhyve's command that runs a program of the developer on an engine.
 pub fn command(program: &Path, engine: Engine) -> Command {
     command_for(program, Some(engine), Trust::Own)
 }
 
-/// Returns uhyve's command that runs a program on an engine, by default on the one that uhyve prefers.
+/// Returns uhyve's command that runs a program on an engine. Without an engine, uhyve chooses the one that it
+/// prefers.
 pub(crate) fn command_for(program: &Path, engine: Option<Engine>, trust: Trust) -> Command {
     let mut command = Command::new(program);
     if let Some(engine) = engine {

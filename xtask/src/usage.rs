@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use anyhow::Error;
 
-/// Error of an invalid command line. Its options may each be valid, but not together.
+/// Error of an invalid command line. This includes options that are valid each, but not together.
 #[derive(Debug)]
 pub struct UsageError(String);
 

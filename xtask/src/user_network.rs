@@ -1,10 +1,10 @@
-//! The network of a guest under QEMU: `uhyve net` forwards the guest's connections by sockets of the host, as
-//! uhyve does for its own guests.
+//! The user-mode network of a guest under QEMU. The process `uhyve net` forwards the guest's connections
+//! through sockets of the host, as uhyve does for its own guests.
 //!
 //! So a guest has the same network on all platforms: the same options, egress policy and forwarded ports.
-//! QEMU and the process `uhyve net` exchange frames by a Unix socket (netdev `stream`). The process listens
-//! before QEMU starts, and exits when QEMU closes the connection. It signals that it listens by closing its
-//! standard output, so a caller learns about errors before it boots the guest.
+//! QEMU and `uhyve net` exchange frames through a Unix socket (netdev `stream`). `uhyve net` listens on the
+//! socket before QEMU starts, and exits when QEMU closes the connection. When it listens, it closes its
+//! standard output. The caller waits for that, so it learns about errors before it boots the guest.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ use crate::process::dies_with_parent;
 use crate::qemu::quote_commas;
 use crate::usage::usage_error;
 
-/// Time for `uhyve net` to exit after QEMU has.
+/// Time for `uhyve net` to exit by itself after QEMU has exited.
 const EXIT_TIME: Duration = Duration::from_secs(10);
 
 /// Interval at which `uhyve net` is polled.
@@ -32,8 +32,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Key of `--net` that only the guest's kernel uses.
 const CONGESTION: &str = "congestion=";
 
-/// A running `uhyve net`, which serves one guest and exits when QEMU does. It has to be dropped after QEMU's
-/// end: the drop waits for the exit.
+/// A running `uhyve net`, which serves one guest and exits when QEMU exits. It must be dropped after the end
+/// of QEMU, because the drop waits for the exit of `uhyve net`.
 #[derive(Debug)]
 pub struct UserNetwork {
     process: Child,
@@ -44,13 +44,13 @@ pub struct UserNetwork {
 }
 
 impl UserNetwork {
-    /// Starts `uhyve net` with the values of `--net` and `-p`, and with further options such as `--quiet`,
-    /// and waits until it listens. It prints errors, warnings and the ports that it chooses to `errors`.
+    /// Starts `uhyve net` with the values of `--net` and `-p` and with further options such as `--quiet`, and
+    /// waits until it listens. `uhyve net` prints errors, warnings and the ports that it chooses to `errors`.
     ///
     /// # Errors
     ///
-    /// Fails if the options are those of another network, or if `uhyve net` cannot be started or exits: a
-    /// port is in use, for example.
+    /// Fails if the options are not those of a user-mode network, or if `uhyve net` cannot be started or
+    /// exits, for example because a port is in use.
     pub fn start(
         uhyve: &Path,
         net: Option<&str>,
@@ -78,12 +78,13 @@ impl UserNetwork {
         Ok(network)
     }
 
-    /// Waits for the end of standard output, which is closed when the socket listens, or by an exit.
+    /// Waits for the end of the standard output of `uhyve net`, which closes it when the socket listens, or
+    /// exits. Fails in the second case.
     fn wait_until_it_listens(&mut self) -> Result<()> {
         let context = "cannot wait for the guest's network";
         let mut output = self.process.stdout.take().context(context)?;
         output.read_to_end(&mut Vec::new()).context(context)?;
-        // A process that exits closes its output some time before it can be waited for.
+        // An exiting process closes its output some time before it can be waited for.
         if socket(&self.folder).exists() && self.process.try_wait().context(context)?.is_none() {
             return Ok(());
         }
@@ -91,12 +92,12 @@ impl UserNetwork {
         bail!("the guest cannot be connected: `uhyve net` has ended with {status} (see above)")
     }
 
-    /// The ID of its process.
+    /// Returns the ID of the process `uhyve net`.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// QEMU's options for the guest's network device.
+    /// Returns QEMU's options for the guest's network device.
     pub fn qemu_options(&self) -> [String; 4] {
         let path = socket(&self.folder);
         let path = quote_commas(&path);
@@ -108,7 +109,7 @@ impl UserNetwork {
         ]
     }
 
-    /// Options of the guest's kernel.
+    /// Returns the options of the guest's kernel.
     pub fn kernel_options(&self) -> &[String] {
         &self.kernel_options
     }
@@ -116,14 +117,15 @@ impl UserNetwork {
 
 impl Drop for UserNetwork {
     fn drop(&mut self) {
-        // If QEMU has never connected, uhyve still waits for a connection. This one makes it exit. Otherwise
-        // it fails: uhyve removes the socket after the first connection.
+        // If QEMU has never connected, `uhyve net` still waits for a connection, and this connection makes it
+        // exit. If QEMU has connected, this call fails, because `uhyve net` removes the socket after the
+        // first connection.
         drop(UnixStream::connect(socket(&self.folder)));
         let start = Instant::now();
         while matches!(self.process.try_wait(), Ok(None)) && start.elapsed() < EXIT_TIME {
             thread::sleep(POLL_INTERVAL);
         }
-        // Both calls fail if the process has exited and was reaped already.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _: io::Result<()> = self.process.kill();
         let _: io::Result<_> = self.process.wait();
     }
@@ -133,15 +135,15 @@ fn socket(folder: &TempDir) -> PathBuf {
     folder.path().join("socket")
 }
 
-/// Returns the value of `--net` without the congestion control. Only the guest's kernel uses it; `uhyve net`
-/// would reject it.
+/// Returns the value of `--net` without the key of the congestion control. Only the guest's kernel uses that
+/// key, and `uhyve net` would reject it.
 fn without_congestion(net: &str) -> String {
     let words: Vec<_> = net.split(',').filter(|word| !word.starts_with(CONGESTION)).collect();
     words.join(",")
 }
 
-/// Properties of QEMU's device, each with a comma before it. Without a MAC address, QEMU and uhyve use the
-/// same one.
+/// Returns the properties of QEMU's device, each with a comma before it. Without a MAC address in the
+/// configuration, the property is left out: QEMU and uhyve have the same default.
 fn device_properties(config: &NetworkConfig) -> String {
     let mac = config.mac.map(|mac| format!(",mac={mac}")).unwrap_or_default();
     format!("{mac},host_mtu={}", config.mtu.unwrap_or(MAX_USER_MTU))
@@ -203,9 +205,9 @@ mod tests {
         assert_eq!(without_congestion("user"), "user");
     }
 
-    /// A shell script in place of uhyve. Its third argument is the path of the socket. Another process writes
-    /// it: a child of another test could inherit the open file from this one, and it would not be executed
-    /// (ETXTBSY).
+    /// Makes a shell script that replaces uhyve. The script's third argument is the path of the socket. A
+    /// separate process writes the script. If this process wrote it, a child of another test could inherit
+    /// the open file, and the script could not be executed (`ETXTBSY`).
     fn script(folder: &TempDir, text: &str) -> PathBuf {
         let file = folder.path().join("uhyve");
         let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$2\" && chmod 700 \"$2\"";

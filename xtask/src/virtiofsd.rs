@@ -13,16 +13,17 @@ use tempfile::TempDir;
 
 use crate::process::dies_with_parent;
 
-/// The server, of QEMU's package in Debian.
+/// Path of virtiofsd, as Debian's package of QEMU installs it.
 pub const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";
 
-/// Interval of the checks whether virtiofsd listens.
+/// Interval at which the start polls until virtiofsd listens.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Time after which a virtiofsd that does not listen is given up.
+/// Time limit for virtiofsd to listen.
 const MAX_START: Duration = Duration::from_secs(60);
 
-/// A running virtiofsd. It exits when QEMU does, and is killed when this is dropped or this process ends.
+/// A running virtiofsd. The process exits when QEMU exits. It is killed when this value is dropped or this
+/// process ends.
 #[derive(Debug)]
 pub(crate) struct Virtiofsd {
     process: Child,
@@ -34,7 +35,8 @@ impl Virtiofsd {
     ///
     /// # Errors
     ///
-    /// Fails if the folder does not exist, or virtiofsd cannot be started: it needs to be run as root.
+    /// Fails if the folder does not exist, or if virtiofsd cannot be started, for example because the user is
+    /// not root.
     pub(crate) fn start(mount: &MountConfig) -> Result<Self> {
         mount.check()?;
         if !mount.limits.is_unlimited() {
@@ -80,12 +82,12 @@ impl Virtiofsd {
         Ok(())
     }
 
-    /// Returns true if virtiofsd has ended. Nothing answers the guest then.
+    /// Returns true if virtiofsd has ended. The guest's requests then get no replies.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.process.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// QEMU's options for the device with this tag.
+    /// Returns QEMU's options for the device with this tag.
     pub(crate) fn qemu_options(&self, tag: &str) -> [String; 4] {
         [
             "-chardev".to_owned(),
@@ -98,13 +100,13 @@ impl Virtiofsd {
 
 impl Drop for Virtiofsd {
     fn drop(&mut self) {
-        // It may have ended with QEMU.
+        // Both calls may fail, because virtiofsd may have ended with QEMU.
         let _: std::io::Result<()> = self.process.kill();
         let _: std::io::Result<_> = self.process.wait();
     }
 }
 
-/// virtiofsd's name of a policy.
+/// Returns virtiofsd's name for a cache policy.
 const fn cache(policy: CachePolicy) -> &'static str {
     match policy {
         CachePolicy::Auto => "auto",
@@ -117,7 +119,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// QEMU's options for memory that virtiofsd can map.
+/// Returns QEMU's options for memory that virtiofsd can map.
 pub(crate) fn memory_options(memory: MemorySize) -> [String; 4] {
     [
         "-object".to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Directory of the examples, which users copy.
+/// Directory of the examples, which users copy as a start of their own programs.
 const EXAMPLES: &str = "examples";
 
 /// Directories with programs for guests: examples, tests, and benchmarks. Names are unique among all of them.
@@ -14,14 +14,15 @@ pub const PROGRAMS: [&str; 3] = [EXAMPLES, "kernel/tests", "xtask/bench"];
 
 /// Returns the root of the workspace that this tool was built in.
 pub fn root() -> &'static Path {
-    // Cargo compiles this again when the first variable changes, as after a move of the repository, but not
-    // for the second one, which is for builds with another working directory: the first one is set by the
-    // workspace's configuration.
+    // The workspace's configuration of cargo sets `HERMIT_XTASK`. If the variable changes, because the
+    // repository was moved, cargo compiles this code again. `CARGO_MANIFEST_DIR` is for builds from another
+    // working directory, where that configuration is not effective; cargo does not notice if this variable
+    // changes.
     let package = Path::new(option_env!("HERMIT_XTASK").unwrap_or(env!("CARGO_MANIFEST_DIR")));
     package.parent().unwrap_or(package)
 }
 
-/// Returns cargo's target directory of the workspace, where set-up also keeps intermediate files.
+/// Returns cargo's target directory of the workspace, in which set-up also keeps intermediate files.
 pub fn target_dir() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) if !dir.is_empty() => root().join(dir),

@@ -39,12 +39,13 @@ impl fmt::Display for DateTime {
 
 /// Returns year, month and day of the day `days` after 1 January 1970.
 ///
-/// It counts years from 1 March: the leap day is then the last day of a year, and the lengths of the months
-/// repeat every five months, or 153 days.
+/// The calculation counts years from 1 March. So the leap day is the last day of a year, and the lengths of
+/// the months repeat every five months, or 153 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days / DAYS_PER_ERA, days % DAYS_PER_ERA);
-    // A leap day falls every 4 years (1 461 days), except every 100 (36 524 days), except the era's last day.
+    // There is a leap day every 4 years (1 461 days), but not every 100 years (36 524 days), except on the
+    // last day of the era.
     let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / (DAYS_PER_ERA - 1);
     let year_of_era = (day_of_era - leap_days) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(format_time(4_107_542_400), "2100-03-01T00:00:00Z");
     }
 
-    /// Each of the days of 800 years follows its predecessor.
+    /// In 800 years, each date follows the date of the day before.
     #[test]
     fn dates_are_consecutive() {
         let is_leap =

@@ -18,7 +18,7 @@ pub(crate) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// Connects to the first of the host's addresses that answers.
+/// Connects to the first of the host's addresses that accepts the connection.
 pub(crate) fn open(url: &Url) -> Result<Box<dyn Stream>, FetchError> {
     let stream = connect(&url.host, url.port)?;
     if url.secure { Ok(Box::new(tls::start(stream, &url.host)?)) } else { Ok(Box::new(stream)) }
@@ -38,7 +38,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The timeout of the variable `HTTP_CLIENT_TIMEOUT`, or the default one.
+/// Returns the timeout in the variable `HTTP_CLIENT_TIMEOUT`, or the default timeout.
 fn timeout() -> Duration {
     let seconds = env::var("HTTP_CLIENT_TIMEOUT").ok().and_then(|text| text.parse::<NonZeroU64>().ok());
     seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds.get()))

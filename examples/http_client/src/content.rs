@@ -1,5 +1,5 @@
-//! Content of a response: of known length, chunked, or until the end of the connection (RFC 9112, section
-//! 6.3).
+//! Receives the content of a response. Its length is known, or it is chunked, or it extends to the end of the
+//! connection (RFC 9112, section 6.3).
 
 use std::io::{self, BufRead, Read, Write};
 

@@ -21,7 +21,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Receives the head of the final response, and skips interim ones.
+    /// Receives the head of the final response. Skips interim (1xx) responses.
     pub(crate) fn receive_final(input: &mut impl BufRead) -> Result<Self, FetchError> {
         for _ in 0..MAX_INTERIM {
             let head = Self::receive(input)?;

@@ -2,9 +2,9 @@
 //!
 //! `http_client URL` writes the content to standard output. Errors, and a status other than success, go to
 //! standard error, with exit code 1. Redirects are followed. Certificates are verified with Mozilla's root
-//! certificates, and with the one in the variable `HTTP_CLIENT_ROOT`: the lines between the first and the
-//! last line of its PEM file. `HTTP_CLIENT_TIMEOUT` is the number of seconds after which a connection, a read
-//! or a write fails: 30 by default.
+//! certificates, and with the root certificate in the variable `HTTP_CLIENT_ROOT`, if it is set. The variable
+//! has the text between the first and the last line of a PEM file. `HTTP_CLIENT_TIMEOUT` is the timeout in
+//! seconds for connecting and for each read and write: 30 by default.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -28,7 +28,7 @@ const USAGE_ERROR: u8 = 2;
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
-/// Why the content could not be fetched.
+/// Reason why the content could not be fetched.
 #[derive(Debug)]
 pub(crate) enum FetchError {
     /// The connection failed.
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Fetches a URL, and follows redirects; returns the head of the final response.
+/// Fetches a URL, and follows redirects. Returns the head of the final response.
 fn fetch(url: &str, out: &mut impl Write) -> Result<Head, FetchError> {
     let mut url = Url::parse(url)?;
     for _ in 0..=MAX_REDIRECTS {

@@ -1,4 +1,4 @@
-//! The client with servers on the loopback address.
+//! Tests of the client with servers at the loopback address.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn path(stream: impl Read) -> String {
     first.split(' ').nth(1).unwrap().to_owned()
 }
 
-/// Starts a server whose responses depend on the path.
+/// Starts a server. `answer` returns the response for a path.
 fn server(answer: fn(&str) -> String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +33,7 @@ fn server(answer: fn(&str) -> String) -> SocketAddr {
     address
 }
 
-/// Fetches a URL; returns status and content.
+/// Fetches a URL. Returns status and content.
 fn get(url: &str) -> Result<(u16, String), FetchError> {
     let mut out = Vec::new();
     let head = fetch(url, &mut out)?;
@@ -63,7 +63,7 @@ fn unreachable_and_invalid_servers_are_errors() {
     assert!(matches!(get(&format!("http://{address}/")), Err(FetchError::Answer(_))));
 }
 
-/// A server for one client that speaks TLS with the certificate of the tests.
+/// Starts a TLS server for one client, with the certificate of the tests. Returns the server's address.
 fn tls_server() -> SocketAddr {
     let certificate = CertificateDer::from_pem_slice(include_bytes!("certificates/leaf.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("certificates/leaf.key")).unwrap();

@@ -29,7 +29,7 @@ pub(crate) fn config(roots: RootCertStore) -> io::Result<ClientConfig> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Root certificates: Mozilla's, and optionally another one.
+/// Returns the root certificates: Mozilla's, and optionally one more.
 pub(crate) fn roots(another: Option<String>) -> io::Result<RootCertStore> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(text) = another {

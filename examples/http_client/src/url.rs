@@ -15,7 +15,7 @@ pub(crate) struct Url {
 }
 
 impl Url {
-    /// Parses a URL; the fragment is dropped.
+    /// Parses a URL. Drops the fragment.
     pub(crate) fn parse(text: &str) -> Result<Self, FetchError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad(text, "it names no scheme"))?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
@@ -55,7 +55,7 @@ impl Url {
         }
     }
 
-    /// Host, and port unless it is the scheme's default, as in the `Host` field.
+    /// Returns the host, and the port unless it is the scheme's default, as in the `Host` field.
     pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let default = if self.secure { 443 } else { 80 };
@@ -67,7 +67,7 @@ fn bad(text: &str, problem: &str) -> FetchError {
     FetchError::Url(format!("`{text}` cannot be fetched: {problem}"))
 }
 
-/// Splits host and port; an IPv6 address is in brackets.
+/// Splits host and port. An IPv6 address must be in brackets.
 fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,

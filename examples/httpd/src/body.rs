@@ -1,4 +1,4 @@
-//! Request bodies: of known length, or chunked (RFC 9112, sections 6 and 7).
+//! Receives request bodies. Their length is known, or they are chunked (RFC 9112, sections 6 and 7).
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::input::{DeadlineRead, ReceiveBuffer, ReceiveError};
 use crate::request::BodyLength;
 use crate::status::Status;
 
-/// Maximum size in bytes of a chunk's first line, with extensions, and of a trailer field.
+/// Maximum size in bytes of a chunk's first line including extensions, and of a trailer field.
 const MAX_LINE: usize = 1024;
 
 /// Maximum number of trailer fields.
@@ -25,7 +25,7 @@ pub(crate) fn receive<S: DeadlineRead>(
     }
 }
 
-/// Checks a size against the maximum.
+/// Returns the size, if it is not above the maximum.
 fn checked_size(size: u64, max: usize) -> Result<usize, Status> {
     usize::try_from(size).ok().filter(|size| *size <= max).ok_or(Status::ContentTooLarge)
 }
@@ -56,7 +56,7 @@ fn chunked<S: DeadlineRead>(
     Err(Status::RequestHeaderFieldsTooLarge.into())
 }
 
-/// Parses the size in a chunk's first line; extensions after `;` are ignored.
+/// Parses the size in a chunk's first line. Ignores extensions after `;`.
 fn chunk_size(line: &[u8]) -> Result<u64, Status> {
     let line = str::from_utf8(line).map_err(|_| Status::BadRequest)?;
     let digits = line.split(';').next().unwrap_or_default().trim_end_matches([' ', '\t']);

@@ -11,7 +11,8 @@ use crate::response::Response;
 use crate::routes;
 use crate::settings::RequestLimits;
 
-/// Maximum time and number of bytes for which a closed connection is still read (lingering close).
+/// Limits of the lingering close: the maximum time for which the server still reads after it has closed its
+/// side, and the maximum number of bytes.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_LINGER_BYTES: usize = 1 << 20;
 
@@ -24,14 +25,14 @@ pub(crate) enum ConnectionEnd {
     ExitRequested,
 }
 
-/// Serves a client. `is_crowded` returns whether other clients wait for a permit; then the connection is not
-/// kept alive.
+/// Serves a client. The connection is not kept alive while `is_crowded` returns true, that is, while other
+/// clients wait for a permit.
 pub(crate) fn serve(
     stream: &TcpStream,
     limits: &RequestLimits,
     is_crowded: impl Fn() -> bool,
 ) -> io::Result<ConnectionEnd> {
-    // A response is one write: Nagle's algorithm would only delay it.
+    // A response is one write, so Nagle's algorithm would only delay it.
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(limits.time))?;
     let mut input = ReceiveBuffer::new(stream);
@@ -65,7 +66,7 @@ fn receive_request(
 ) -> Result<(HttpRequest, Vec<u8>), ReceiveError> {
     let deadline = Instant::now() + limits.time;
     let request = HttpRequest::parse(&input.read_head(limits.line, limits.head, deadline)?)?;
-    // A request that will be rejected is rejected before the client sends its body (RFC 9110, section
+    // If the body is too large, the request is rejected before the client sends the body (RFC 9110, section
     // 10.1.1).
     let fits = match request.length {
         BodyLength::Known(size) => usize::try_from(size).is_ok_and(|size| size <= limits.body),
@@ -78,8 +79,9 @@ fn receive_request(
     Ok((request, body))
 }
 
-/// Closes the connection for writing, and reads until the client closes it: closing it with unread data would
-/// send a reset, which can destroy the last response (RFC 9112, section 9.6).
+/// Closes the connection for writing, and reads until the client closes its side. If the connection were
+/// closed with unread data, the kernel would send a reset, which can destroy the last response (RFC 9112,
+/// section 9.6).
 fn lingering_close(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let deadline = Instant::now() + LINGER_TIMEOUT;

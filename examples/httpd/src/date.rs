@@ -19,7 +19,8 @@ pub(crate) fn format(seconds: u64) -> String {
 
 /// Converts days since 1970 to year, month (from 1) and day of the month (from 1).
 ///
-/// Years begin in March here, so that a leap day is the last day of a year; 400 years are an era.
+/// In the calculation, years begin in March, so that a leap day is the last day of a year. 400 years are an
+/// era, after which the calendar repeats.
 fn civil(days: u64) -> (u64, u64, u64) {
     let since_march_of_0 = days + 719_468;
     let (era, day) = (since_march_of_0 / 146_097, since_march_of_0 % 146_097);

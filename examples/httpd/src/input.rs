@@ -1,9 +1,9 @@
 //! Buffered input from a client, with a deadline.
 //!
-//! A request is read with one deadline for all of it, not with a timeout for each read: a client that sends
-//! one byte now and then cannot keep a connection for ever. Bytes that have been received after the end of a
-//! request stay in the buffer and begin the next one (pipelining). The sizes of lines and of the whole head
-//! are limited, so that a client cannot make the server allocate without bound.
+//! There is one deadline for the whole request, and not a timeout for each read. So a client that sends a
+//! byte now and then cannot keep a connection for ever. Bytes that are received after the end of a request
+//! stay in the buffer and begin the next request (pipelining). The sizes of lines and of the whole head are
+//! limited, so that a client cannot make the server allocate without bound.
 
 use std::io;
 use std::mem;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use crate::status::Status;
 
-/// Why there is no request.
+/// Reason why no request was received.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
     /// The client closed the connection between two requests, or was idle until the deadline.
     Closed,
-    /// The request is rejected with this status, and the connection closed.
+    /// The request is rejected with this status, and the connection is closed.
     Rejected(Status),
     /// The connection failed.
     Io(io::Error),
@@ -31,8 +31,8 @@ impl From<Status> for ReceiveError {
 
 /// A reader with a deadline.
 pub(crate) trait DeadlineRead {
-    /// Reads into `buffer`; returns 0 at the end of the stream. Fails with `WouldBlock` or `TimedOut` if
-    /// nothing arrives before the deadline.
+    /// Reads into `buffer`, and returns the number of bytes, which is 0 at the end of the stream. Fails with
+    /// `WouldBlock` or `TimedOut` if nothing arrives before the deadline.
     fn read_until_deadline(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<usize>;
 }
 
@@ -47,7 +47,7 @@ impl DeadlineRead for &TcpStream {
     }
 }
 
-/// Input that has been received and not been consumed.
+/// A reader, and the input that was received from it and has not been consumed yet.
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer<S> {
     source: S,
@@ -130,7 +130,8 @@ impl<S: DeadlineRead> ReceiveBuffer<S> {
         self.buffer.len() > max && find(&self.buffer, b"\r\n", 0).is_none_or(|end| end > max)
     }
 
-    /// Status for a request head that is too long: because of the request line, or of the fields.
+    /// Returns the status for a request head that is too long. The status tells if the request line or the
+    /// fields are too long.
     fn too_long(&self, max_line: usize) -> Status {
         if self.first_line_is_longer(max_line) {
             Status::UriTooLong
@@ -171,7 +172,7 @@ impl<S: DeadlineRead> ReceiveBuffer<S> {
     }
 }
 
-/// Position of `pattern` in `bytes`, at or after `from`.
+/// Returns the position of `pattern` in `bytes`, at or after `from`.
 fn find(bytes: &[u8], pattern: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     rest.windows(pattern.len()).position(|window| window == pattern).map(|position| position + from)

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-/// Size of the memory that is not in use, in bytes, if the system says so.
+/// Returns the size of the unused memory in bytes, if the system reports it.
 pub(crate) fn available() -> Option<u64> {
     available_of(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// Available memory according to the text of `/proc/meminfo`.
+/// Returns the available memory in bytes, from the text of `/proc/meminfo`.
 fn available_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)

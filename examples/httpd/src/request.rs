@@ -54,7 +54,7 @@ impl HttpRequest {
     }
 }
 
-/// Parses a request line; returns method, target and minor version.
+/// Parses a request line. Returns method, target and minor version.
 fn request_line(line: &str) -> Result<(&str, &str, u8), Status> {
     let mut words = line.split(' ');
     let (Some(method), Some(target), Some(version), None) =
@@ -74,7 +74,8 @@ fn request_line(line: &str) -> Result<(&str, &str, u8), Status> {
     }
 }
 
-/// Path of a request target, in origin, absolute or asterisk form (RFC 9112, section 3.2).
+/// Returns the path of a request target, which is in origin, absolute or asterisk form (RFC 9112, section
+/// 3.2).
 fn path<'a>(method: &str, target: &'a str) -> Result<&'a str, Status> {
     if method == "OPTIONS" && target == "*" {
         return Ok(target);
@@ -107,7 +108,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(allowed)
 }
 
-/// All values of a field, from all its lines. Each line may be a comma-separated list.
+/// Returns all values of a field, from all its lines. Each line may be a comma-separated list.
 fn values<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = &'a str> {
     let lines = fields.iter().filter(move |(known, _)| known == name);
     lines.flat_map(|(_, value)| value.split(',')).map(|value| value.trim_matches([' ', '\t']))
@@ -140,8 +141,8 @@ fn expects_continue(fields: &[Field<'_>], minor: u8) -> Result<bool, Status> {
     }
 }
 
-/// Framing of the body (RFC 9112, section 6.3). Ambiguous framing, which enables request smuggling, is
-/// rejected.
+/// Returns the framing of the body (RFC 9112, section 6.3). Rejects ambiguous framing, because it enables
+/// request smuggling.
 fn length(fields: &[Field<'_>], minor: u8) -> Result<BodyLength, Status> {
     let has_field = |name: &str| fields.iter().any(|(known, _)| known == name);
     if has_field("transfer-encoding") {

@@ -52,7 +52,7 @@ impl Response {
         Self { status: Status::Ok, allow: None, content, exits: false }
     }
 
-    /// A response whose content is the status.
+    /// Returns a response whose content is the text of the status.
     pub(crate) fn status_only(status: Status) -> Self {
         let text = format!("{} {}\n", status.code(), status.reason());
         Self { status, ..Self::new(Content::Text(text)) }
@@ -67,7 +67,7 @@ impl Response {
                 to.write_all(&bytes)?;
                 write_filler(to, *size)
             }
-            // In one write, so that a small response is one TCP segment.
+            // Head and content are one write, so that a small response is one TCP segment.
             Content::Text(text) => {
                 bytes.extend(text.as_bytes());
                 to.write_all(&bytes)

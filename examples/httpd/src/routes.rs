@@ -10,7 +10,7 @@ use crate::status::Status;
 /// Maximum number of bytes of `/bytes/N`.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// Methods of RFC 9110, section 9, and RFC 5789; others are answered with 501.
+/// Methods of RFC 9110, section 9, and RFC 5789. Requests with other methods are answered with 501.
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// Returns the response to a request.

@@ -1,4 +1,4 @@
-//! Accepts connections. Each of them gets a thread of its own.
+//! Accepts connections. Each connection has its own thread.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
@@ -24,12 +24,12 @@ pub(crate) fn listen(port: u16) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
 }
 
-/// Why the server ends.
+/// Reason why the server ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// A client has requested `/exit`.
     Exit,
-    /// The host has requested it.
+    /// The host has requested the program to end.
     Shutdown,
 }
 
@@ -38,7 +38,7 @@ enum End {
 struct Server {
     settings: Settings,
     semaphore: Semaphore,
-    /// Connections are not kept alive, and no more are accepted.
+    /// True if the server is about to end: it does not keep connections alive, and accepts no more.
     is_draining: AtomicBool,
     /// Open connections, and closed ones that [`Self::register`] has not yet removed.
     connections: Mutex<Vec<Weak<TcpStream>>>,
@@ -59,7 +59,7 @@ impl Server {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection to the list. Closed ones are removed when the list is full, so that adding costs a
+    /// Adds a connection to the list. Removes closed connections when the list is full, so that adding takes
     /// constant time on average.
     fn register(&self, stream: &Arc<TcpStream>) {
         let mut connections = self.connections();
@@ -69,15 +69,15 @@ impl Server {
         connections.push(Arc::downgrade(stream));
     }
 
-    /// Answers the requests that have arrived, and closes all connections.
+    /// Waits until all received requests are answered and all connections are closed.
     fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
-        // Connections that wait for a request read the end of the input.
+        // A connection that waits for a request now reads the end of the input.
         for stream in self.connections().iter().filter_map(Weak::upgrade) {
-            // Fails if the client has closed the connection.
+            // An error is ignored: the client may have closed the connection.
             let _: io::Result<()> = stream.shutdown(Shutdown::Read);
         }
-        // One permit is that of the thread that accepts.
+        // The thread that accepts holds one permit, so all others are acquired.
         let _permits: Vec<_> = (1..self.settings.connections).map(|_| self.semaphore.acquire()).collect();
     }
 }
@@ -85,7 +85,7 @@ impl Server {
 /// Serves until a client requests `/exit`, or until the host requests the program's end.
 pub(crate) fn serve(listener: TcpListener, settings: Settings) {
     let (sender, end) = mpsc::channel();
-    // Leaked, since the threads live as long as the program.
+    // The server is leaked, because its threads live as long as the program.
     let server: &Server = Box::leak(Box::new(Server::new(settings)));
     let exit = sender.clone();
     thread::spawn(move || {
@@ -98,7 +98,7 @@ pub(crate) fn serve(listener: TcpListener, settings: Settings) {
         }
     });
     thread::spawn(move || {
-        // Without a thread or memory for it, only `/exit` ends the server.
+        // If this thread cannot be started or cannot wait, only `/exit` ends the server.
         if hermit_sys::shutdown::wait().is_ok() {
             let _: Result<(), _> = sender.send(End::Shutdown);
         }
@@ -153,7 +153,7 @@ mod tests {
         let address = ("127.0.0.1", listener.local_addr().unwrap().port());
         let server: &Server =
             Box::leak(Box::new(Server::new(Settings { connections: 3, ..Settings::default() })));
-        // That of the thread that accepts, which this test does itself.
+        // The permit of the thread that accepts. This test takes the place of that thread.
         let accepting = server.semaphore.acquire();
         let (exit, _end) = std::sync::mpsc::channel();
         let connect = || {
@@ -163,7 +163,7 @@ mod tests {
         };
         let (mut idle, mut busy) = (connect(), connect());
         write!(busy, "GET /bytes/100000 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        // The response has begun, and so the request has arrived.
+        // When the response has begun, the request has arrived.
         busy.read_exact(&mut [0]).unwrap();
         server.drain();
         let mut text = Vec::new();

@@ -60,7 +60,7 @@ impl Settings {
     }
 }
 
-/// Parses a number and checks its range; returns `default` without a text.
+/// Parses a number and checks its range. Returns `default` if there is no text.
 fn number<T: FromStr + PartialOrd + Display>(
     what: &str,
     text: Option<String>,

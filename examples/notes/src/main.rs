@@ -1,6 +1,8 @@
-//! Notes by key, in a log-structured store on std's files alone, which survives a crash at any time.
+//! Stores notes by key, in a log-structured store that only uses std's files. The store survives a crash at
+//! any time.
 //!
-//! `notes COMMAND [KEY [TEXT]]` runs a command, `notes` those of standard input, one for each line:
+//! `notes COMMAND [KEY [TEXT]]` runs one command. `notes` without arguments runs the commands in standard
+//! input, one per line:
 //!
 //! | command | what it does |
 //! | --- | --- |
@@ -10,9 +12,9 @@
 //! | `list [PREFIX]` | prints all keys, or those that begin with the prefix |
 //! | `compact` | replaces the log by one with the present notes alone |
 //!
-//! The notes are in the folder that the variable `NOTES_FOLDER` names, `/data` without it: a folder of the
-//! host (`--mount`), or else the guest's memory. The exit code is 1 if a command has failed, 2 for one that
-//! does not exist.
+//! The notes are in the folder that the variable `NOTES_FOLDER` names, by default `/data`. It is a folder of
+//! the host if it is mounted (`--mount`), or else in the guest's memory. The exit code is 1 if a command has
+//! failed, and 2 for a command that does not exist.
 
 #![forbid(unsafe_code)]
 
@@ -34,10 +36,10 @@ const FOLDER: &str = "/data";
 /// Exit code for a command that does not exist.
 const USAGE_ERROR: u8 = 2;
 
-/// Why a command has failed.
+/// Reason why a command has failed.
 #[derive(Debug)]
 enum CommandError {
-    /// No such command, or a word is missing.
+    /// There is no such command, or a word is missing.
     Usage,
     /// There is no such note.
     NotFound,
@@ -94,7 +96,7 @@ fn run(store: &mut Store, line: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Prints why a command has failed; returns the exit code.
+/// Prints the reason if a command has failed. Returns the exit code.
 fn report(outcome: Result<(), CommandError>, line: &str) -> u8 {
     match outcome {
         Ok(()) => return 0,

@@ -16,25 +16,25 @@ pub(crate) const HEADER_SIZE: usize = 12;
 /// Maximum size of a key or a text in bytes.
 pub(crate) const MAX_SIZE: u32 = 16 << 20;
 
-/// In place of a text's size: the record removes the note.
+/// Value in place of the text's size in a record that removes the note.
 const REMOVED: u32 = u32::MAX;
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: String,
-    /// `None` removes the note.
+    /// New text of the note. `None` removes the note.
     pub(crate) text: Option<String>,
 }
 
 impl Record {
-    /// Number of bytes in the log.
+    /// Returns the number of bytes that the record has in the log.
     pub(crate) fn size(&self) -> u64 {
         let size = HEADER_SIZE + self.key.len() + self.text.as_ref().map_or(0, String::len);
         u64::try_from(size).unwrap_or(u64::MAX)
     }
 
-    /// The bytes for the log.
+    /// Returns the bytes of the record for the log.
     ///
     /// # Errors
     ///
@@ -52,8 +52,8 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof` if the log ends before the record does, `InvalidData` if the record is damaged, or the
-    /// error of the read.
+    /// Fails with `UnexpectedEof` if the log ends within the record, with `InvalidData` if the record is
+    /// damaged, or with the error of the read.
     pub(crate) fn read(log: &mut impl Read) -> io::Result<Self> {
         let mut header = [0; HEADER_SIZE];
         log.read_exact(&mut header)?;
@@ -76,7 +76,7 @@ impl Record {
     }
 }
 
-/// The three numbers of a header.
+/// Returns the three numbers of a header.
 fn numbers(header: [u8; HEADER_SIZE]) -> [u32; 3] {
     let [a, b, c, d, e, f, g, h, i, j, k, l] = header;
     [[a, b, c, d], [e, f, g, h], [i, j, k, l]].map(u32::from_le_bytes)
@@ -89,7 +89,8 @@ fn checked_size(text: &str) -> io::Result<u32> {
         .ok_or_else(|| io::Error::new(ErrorKind::FileTooLarge, "a key or text of more than 16 MiB"))
 }
 
-/// Reads exactly `size` bytes, without a buffer for bytes that the log does not have.
+/// Reads exactly `size` bytes. Allocates only as much as the log really contains, even if a damaged `size` is
+/// larger.
 fn read_bytes(log: &mut impl Read, size: u32) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let count = log.take(size.into()).read_to_end(&mut bytes)?;

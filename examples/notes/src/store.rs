@@ -1,8 +1,8 @@
-//! A store of texts by key: a log to which each change is appended, and an index of it in memory.
+//! A store of texts by key. Each change is appended to a log, and an index of the log is in memory.
 //!
-//! A change is durable when its function returns. A crash at any time leaves a log whose last record is
-//! incomplete at most: [`Store::open`] moves the bytes after the last complete record to a file beside the
-//! log.
+//! A change is durable when its function returns. A crash can damage only the last record of the log, which
+//! may then be incomplete. [`Store::open`] moves the bytes after the last complete record to a file beside
+//! the log.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,13 +18,14 @@ const MAGIC: [u8; 8] = *b"notes\0\0\x01";
 /// Name of the log.
 const LOG: &str = "notes.log";
 
-/// Name of a log that is being written in the place of the old one.
+/// Name of a new log while it is written, before it replaces the old log.
 const NEW_LOG: &str = "notes.log.new";
 
 /// Name of the file for bytes that are not a complete record.
 const DAMAGED: &str = "notes.damaged";
 
-/// The log is compacted when more than half of it, and of this many bytes, is of no use any more.
+/// Minimum garbage in bytes for a compaction. The log is compacted when its garbage is larger than this and
+/// larger than the records in use.
 const MIN_GARBAGE: u64 = 1 << 20;
 
 /// Notes by key.
@@ -47,16 +48,16 @@ struct Place {
 }
 
 impl Store {
-    /// Opens the store of a folder, or makes both. Returns also how many bytes behind the last complete
-    /// record were moved to [`DAMAGED`].
+    /// Opens the store in a folder. Creates the folder and the store if they do not exist. Also returns the
+    /// number of bytes after the last complete record that were moved to [`DAMAGED`].
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the folder's log is not a log of notes, `ResourceBusy` if another process has it
-    /// open, or the error of a call.
+    /// Fails with `InvalidData` if the log in the folder is not a log of notes, with `ResourceBusy` if
+    /// another process has opened it, or with the error of a call.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, u64)> {
         fs::create_dir_all(folder)?;
-        // Left by a crash; the log itself is complete then.
+        // A crash may leave a new log. The old log is complete then.
         remove_if_exists(&folder.join(NEW_LOG))?;
         let log = open_log(&folder.join(LOG))?;
         let mut store = Self { folder: folder.into(), log, end: 0, used: 0, index: BTreeMap::new() };
@@ -78,7 +79,7 @@ impl Store {
         self.index.len()
     }
 
-    /// The keys that begin with a prefix, in order.
+    /// Returns the keys that begin with a prefix, in order.
     pub(crate) fn keys<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         let keys = self
             .index
@@ -87,11 +88,12 @@ impl Store {
         keys.take_while(move |key| key.starts_with(prefix))
     }
 
-    /// The text of a note.
+    /// Returns the text of a note.
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the record has been damaged since it was written, or the error of a read.
+    /// Fails with `InvalidData` if the record has been damaged since it was written, or with the error of a
+    /// read.
     pub(crate) fn get(&mut self, key: &str) -> io::Result<Option<String>> {
         let Some(place) = self.index.get(key) else { return Ok(None) };
         self.log.seek(SeekFrom::Start(place.offset))?;
@@ -102,13 +104,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails without a change if the log cannot be written: `StorageFull`, for instance.
+    /// Fails without a change if the log cannot be written, for example with `StorageFull`.
     pub(crate) fn put(&mut self, key: &str, text: &str) -> io::Result<()> {
         self.append(&Record { key: key.to_owned(), text: Some(text.to_owned()) })?;
         self.compact_if_worthwhile()
     }
 
-    /// Removes a note; returns whether there was one.
+    /// Removes a note. Returns true if the note existed.
     ///
     /// # Errors
     ///
@@ -122,7 +124,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Replaces the log by one with the present notes alone; returns by how many bytes it is smaller.
+    /// Replaces the log by a log with only the present notes. Returns the number of bytes by which the log
+    /// has become smaller.
     ///
     /// # Errors
     ///
@@ -131,7 +134,7 @@ impl Store {
         let path = self.folder.join(NEW_LOG);
         let outcome = self.write_compacted(&path);
         let log = outcome.inspect_err(|_| {
-            // A partial file is removed when the store is opened again.
+            // An error is ignored: a partial file is removed when the store is opened again.
             let _: io::Result<()> = fs::remove_file(&path);
         })?;
         fs::rename(&path, self.folder.join(LOG))?;
@@ -169,7 +172,8 @@ impl Store {
         self.log.seek(SeekFrom::Start(self.end))?;
         let written = self.log.write_all(&bytes).and_then(|()| self.log.sync_data());
         if let Err(error) = written {
-            // If this fails, too, the next record overwrites the bytes, or recovery finds them.
+            // If this call fails, too, the next record overwrites the bytes, or the next [`Self::open`] moves
+            // them to [`DAMAGED`].
             let _: io::Result<()> = self.log.set_len(self.end);
             return Err(error);
         }
@@ -199,7 +203,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the index from the log's complete records.
+    /// Builds the index from the complete records of the log.
     fn recover(&mut self) -> io::Result<()> {
         (self.end, self.used) = (magic_size(), 0);
         self.index.clear();
@@ -232,7 +236,7 @@ impl Store {
     }
 }
 
-/// Opens a log, which is made if there is none, for this process alone.
+/// Opens a log exclusively for this process. Creates the log if there is none.
 fn open_log(path: &Path) -> io::Result<File> {
     let log = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&log)?;

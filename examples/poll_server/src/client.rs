@@ -2,11 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-/// Maximum number of bytes queued for a client; the server does not read from it while there are more
-/// (back-pressure).
+/// Maximum number of bytes queued for a client. While more bytes are queued, the server does not read from
+/// the client (back-pressure).
 const MAX_QUEUED: usize = 256 << 10;
 
-/// Maximum length of a line that is searched for `exit`; bounds the memory for long lines.
+/// Maximum number of bytes of a line that are kept to recognise `exit`. It bounds the memory for long lines.
 const MAX_LINE: usize = 8;
 
 /// State of a client.
@@ -54,7 +54,7 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Reads; returns whether there were bytes, or the end of the stream.
+    /// Reads. Returns true if there were bytes, or the end of the stream.
     fn read(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         let Some(size) = ready(self.stream.read(&mut buffer))? else { return Ok(false) };
@@ -65,7 +65,7 @@ impl<S: Read + Write> Client<S> {
         Ok(true)
     }
 
-    /// Writes; returns whether bytes were written.
+    /// Writes queued bytes. Returns true if bytes were written.
     fn write(&mut self) -> io::Result<bool> {
         if self.queued.is_empty() {
             return Ok(false);
@@ -88,7 +88,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// The result, or `None` if the call would block.
+/// Returns the result of a call, or `None` if the call would block.
 fn ready(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(size) => Ok(Some(size)),
@@ -106,7 +106,7 @@ mod tests {
 
     use super::{Client, ClientState};
 
-    /// A stream that returns these pieces, and accepts `room` bytes.
+    /// A stream whose reads return the given pieces, and whose writes accept `room` bytes in total.
     #[derive(Debug, Default)]
     struct FakeStream {
         pieces: VecDeque<Vec<u8>>,

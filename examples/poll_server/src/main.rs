@@ -1,8 +1,9 @@
 //! An echo server for many clients in one thread: an event loop with mio.
 //!
-//! `poll_server [PORT]` (default 7070) prints its address and echoes every client's bytes. A client ends it
-//! with the line `exit`; it then prints the number of clients. On this kernel, mio waits by `epoll`, as on
-//! Linux, if it is patched, as `cargo xtask` has it, and by `poll` if it is not; its waker is an `eventfd`.
+//! `poll_server [PORT]` (default 7070) prints its address and echoes every client's bytes. If a client sends
+//! the line `exit`, the server prints the number of clients and ends. On this kernel, mio waits with `epoll`,
+//! as on Linux, if it is patched; `cargo xtask` applies the patch. Without the patch, mio waits with `poll`.
+//! Its waker is an `eventfd`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

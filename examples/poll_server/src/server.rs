@@ -9,7 +9,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use crate::client::{Client, ClientState};
 
-/// Token of the listener; clients have the numbers after it.
+/// Token of the listener. Tokens of clients are the numbers after it.
 const LISTENER: Token = Token(0);
 
 /// Maximum number of events per poll.
@@ -21,7 +21,7 @@ pub(crate) struct Server {
     poll: Poll,
     listener: TcpListener,
     clients: HashMap<Token, Client<TcpStream>>,
-    /// Number of clients so far.
+    /// Number of clients accepted so far.
     count: usize,
 }
 
@@ -40,7 +40,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until a client requests the exit; returns the number of clients.
+    /// Serves until a client requests the exit. Returns the number of clients.
     pub(crate) fn run(&mut self) -> io::Result<usize> {
         let mut events = Events::with_capacity(MAX_EVENTS);
         loop {
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Handles events; returns whether a client requested the exit.
+    /// Handles events. Returns true if a client requested the exit.
     fn handle(&mut self, events: &Events) -> io::Result<bool> {
         for event in events {
             let exit = match event.token() {
@@ -68,7 +68,7 @@ impl Server {
         Ok(false)
     }
 
-    /// Accepts all pending connections; returns whether a client requested the exit.
+    /// Accepts all pending connections. Returns true if a client requested the exit.
     fn accept(&mut self) -> io::Result<bool> {
         loop {
             let mut stream = match self.listener.accept() {
@@ -89,7 +89,7 @@ impl Server {
         }
     }
 
-    /// Reads from and writes to a client; returns whether it requested the exit.
+    /// Reads from and writes to a client. Returns true if the client requested the exit.
     fn advance(&mut self, token: Token) -> bool {
         let Some(client) = self.clients.get_mut(&token) else { return false };
         // A failed connection counts as closed.
@@ -136,7 +136,7 @@ mod tests {
         let mut server = Server::new(0).unwrap();
         let address = server.address().unwrap();
         let server = thread::spawn(move || server.run().unwrap());
-        // No seed is the byte of a line feed.
+        // None of these seeds is the byte of a line feed.
         thread::scope(|scope| (60..80).for_each(|seed| drop(scope.spawn(move || exchange(address, seed)))));
         let mut last = TcpStream::connect(("127.0.0.1", address.port())).unwrap();
         last.write_all(b"exit\n").unwrap();

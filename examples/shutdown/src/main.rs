@@ -1,4 +1,4 @@
-//! Ends in order when the host requests it: SIGTERM, Ctrl-C, or the power button of a PC.
+//! Ends in an orderly way when the host requests it, by SIGTERM, Ctrl-C, or the power button of a PC.
 //!
 //! `shutdown MODE [THREADS]` prints `READY` once requests are handled. While it waits, `THREADS` threads are
 //! busy.
@@ -20,13 +20,13 @@ use std::{env, hint, thread};
 
 use hermit_sys::shutdown;
 
-/// Exit code of an end in order.
+/// Exit code of an orderly end.
 const ENDED: u8 = 3;
 
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Interval between two questions in the mode `poll`.
+/// Interval at which the mode `poll` checks for a request.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 fn main() -> io::Result<ExitCode> {

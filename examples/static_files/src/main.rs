@@ -1,8 +1,8 @@
 //! A web server of the files in a folder: axum, tokio and tower-http, as one writes it for Linux.
 //!
-//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until Ctrl-C, in a
-//! virtual machine also SIGTERM. It answers `GET` and `HEAD` with media types, ranges and conditions (RFC
-//! 9110), and a folder with its `index.html`.
+//! `static_files [FOLDER [PORT]]` (default `/srv` and 80) prints its address and serves until Ctrl-C, or in a
+//! virtual machine until SIGTERM. It answers `GET` and `HEAD`, with media types, ranges and conditions (RFC
+//! 9110). The response for a folder is the `index.html` in it.
 
 #![forbid(unsafe_code)]
 
@@ -47,15 +47,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run(folder: &Path, port: u16) -> io::Result<()> {
-    // A missing folder is an error now, and not one of each request.
+    // If the folder is missing, the program fails now. Otherwise each request would fail.
     folder.read_dir()?;
     let listener = listen(port).await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, router(folder)).with_graceful_shutdown(wait_for_ctrl_c()).await
 }
 
-/// Waits until the host wants the program to end; without such requests, the program runs until something
-/// else ends it.
+/// Waits until the host requests the program to end. If requests cannot be received, waits for ever.
 async fn wait_for_ctrl_c() {
     if let Err(error) = signal::ctrl_c().await {
         eprintln!("cannot wait for Ctrl-C: {error}");
@@ -86,7 +85,7 @@ mod tests {
 
     use super::router;
 
-    /// Sends a request with a field; returns the response.
+    /// Sends a request with a field. Returns the response.
     fn request(address: SocketAddr, request: &str, field: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{field}\r\n\r\n").unwrap();

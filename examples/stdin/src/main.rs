@@ -10,7 +10,7 @@ use hermit_sys as _;
 
 use std::io::{self, BufRead, Read, Write};
 
-/// Maximum number of bytes of a line to buffer; longer lines are copied in pieces.
+/// Maximum number of bytes of a line that are buffered. Longer lines are copied in pieces.
 const MAX_CHUNK: u64 = 64 * 1024;
 
 fn main() -> io::Result<()> {
@@ -23,7 +23,7 @@ fn main() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns the first error of a read or write; the bytes before it have been written.
+/// Returns the first error of a read or write. The bytes before the error have been written.
 fn copy(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<u64> {
     let mut count = 0;
     let mut line = Vec::new();

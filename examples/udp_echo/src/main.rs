@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Echoes datagrams until one is `exit`; returns their number.
+/// Echoes datagrams until a datagram is `exit`. Returns the number of datagrams.
 fn run(port: u16) -> io::Result<u64> {
     let any = (Ipv6Addr::UNSPECIFIED, port);
     let socket = UdpSocket::bind(any).or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)))?;

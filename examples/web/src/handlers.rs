@@ -27,7 +27,8 @@ pub(crate) struct AppState {
 
 impl AppState {
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // A panic while the lock is held leaves valid notes: each change is one operation.
+        // The notes are valid even if a thread has panicked while it held the lock, because each change is
+        // one operation.
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

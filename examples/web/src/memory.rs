@@ -2,7 +2,7 @@
 
 use tokio::fs;
 
-/// Size of the memory that is not in use, in bytes, if the system says so.
+/// Returns the size of the unused memory in bytes, if the system reports it.
 pub(crate) async fn available() -> Option<u64> {
     parse(&fs::read_to_string("/proc/meminfo").await.ok()?)
 }

@@ -28,7 +28,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// Adds a note; `None` if there are [`MAX_NOTES`] already.
+    /// Adds a note. Returns `None` if there are [`MAX_NOTES`] notes already.
     pub(crate) fn add(&mut self, draft: Draft) -> Option<Note> {
         if self.texts.len() >= MAX_NOTES {
             return None;
@@ -42,7 +42,7 @@ impl Notes {
         self.texts.get(&number).map(|text| Note { number, text: text.clone() })
     }
 
-    /// Replaces the text of a note; `None` if it does not exist.
+    /// Replaces the text of a note. Returns `None` if the note does not exist.
     pub(crate) fn change(&mut self, number: u64, draft: Draft) -> Option<Note> {
         *self.texts.get_mut(&number)? = draft.text;
         self.get(number)
@@ -52,7 +52,7 @@ impl Notes {
         self.texts.remove(&number).map(|text| Note { number, text })
     }
 
-    /// Notes that contain `part`, the oldest first.
+    /// Returns the notes that contain `part`, the oldest first.
     pub(crate) fn containing(&self, part: &str) -> Vec<Note> {
         let found = self.texts.iter().filter(|(_, text)| text.contains(part));
         found.map(|(number, text)| Note { number: *number, text: text.clone() }).collect()

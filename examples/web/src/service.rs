@@ -10,11 +10,11 @@ use tokio::signal;
 
 use crate::handlers::{self, AppState};
 
-/// Serves until a client requests `/exit`, or the host wants the program to end.
+/// Serves until a client requests `/exit`, or until the host requests the program to end.
 pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     let state = Arc::new(AppState::default());
     let router = handlers::router(Arc::clone(&state));
-    // Fails for a client that has gone meanwhile.
+    // An error is ignored: the client may have closed the connection meanwhile.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let end = async move {
         tokio::select! {
@@ -25,8 +25,7 @@ pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     axum::serve(listener, router).with_graceful_shutdown(end).await
 }
 
-/// Waits until the host wants the program to end; without such requests, the program runs until something
-/// else ends it.
+/// Waits until the host requests the program to end. If requests cannot be received, waits for ever.
 async fn wait_for_ctrl_c() {
     if let Err(error) = signal::ctrl_c().await {
         eprintln!("cannot wait for Ctrl-C: {error}");
@@ -45,7 +44,7 @@ mod tests {
 
     use super::serve;
 
-    /// Sends a request; returns status code and body of the response.
+    /// Sends a request. Returns status code and body of the response.
     fn request_once(address: SocketAddr, request: &str, body: &str) -> (String, String) {
         let mut stream = TcpStream::connect(address).unwrap();
         let length = body.len();
@@ -85,7 +84,7 @@ mod tests {
         expect("GET /notes/7", "", "404", "");
         expect("GET /elsewhere", "", "404", "");
         expect("PATCH /notes", "", "405", "");
-        // More than arrives at once, within the limit; and beyond the limit.
+        // One body is within the limit, but larger than one read. Another body is above the limit.
         let text = "x".repeat(60_000);
         let (code, answer) = request_once(address, "POST /notes", &format!(r#"{{"text":"{text}"}}"#));
         assert!(code == "201" && answer.len() > 60_000, "{code}");

@@ -10,7 +10,7 @@ use crate::types::scalar::nfds_t;
 use crate::types::time::timespec;
 
 unsafe extern "C" {
-    /// Closes a descriptor. Its number may be used again by the next one opened.
+    /// Closes a descriptor. The next descriptor that is opened may get its number.
     #[link_name = "sys_close"]
     pub fn close(fd: i32) -> i32;
 
@@ -50,7 +50,7 @@ unsafe extern "C" {
 
     /// Sets the position to `offset` bytes from the origin `whence`, one of the `SEEK_` numbers, and returns
     /// it. Fails with `-ESPIPE` if the object has no position, and with `-EINVAL` if the position would be
-    /// negative. For a directory, the origin is the start or the position.
+    /// negative. For a directory, the origin is the start or the current position.
     #[link_name = "sys_lseek"]
     pub fn lseek(fd: i32, offset: isize, whence: i32) -> isize;
 
@@ -67,16 +67,16 @@ unsafe extern "C" {
     pub fn fstat(fd: i32, stat: *mut stat) -> i32;
 
     /// Stores directory entries in the `count` bytes at `dirp`, one after the other, and returns the number
-    /// of bytes; 0 after the last entry. Fails with `-EINVAL` if the buffer is too small. At the first entry,
-    /// a buffer of up to 1 MiB must have room for all entries.
+    /// of bytes; 0 after the last entry. Fails with `-EINVAL` if the buffer is too small. A call at the first
+    /// entry with a buffer of up to 1 MiB also fails if the buffer has no room for all entries.
     /// # Safety
     ///
     /// `dirp` must be aligned and valid for writing `count` bytes.
     #[link_name = "sys_getdents64"]
     pub fn getdents64(fd: i32, dirp: *mut dirent64, count: usize) -> i64;
 
-    /// As [`getdents64`], but stores as many entries as there is room for, from the position on. The next
-    /// call returns the following ones. The entries need not be aligned.
+    /// As [`getdents64`], but always stores as many entries as there is room for, beginning at the position.
+    /// The next call returns the following entries. The entries need not be aligned.
     ///
     /// Not part of the published ABI.
     ///
@@ -170,7 +170,7 @@ unsafe extern "C" {
     #[link_name = "sys_dup"]
     pub fn dup(fd: i32) -> i32;
 
-    /// Executes the command `cmd`. The only command is [`FIONBIO`](crate::FIONBIO); others fail with
+    /// Executes the command `cmd`. The only command is [`FIONBIO`](crate::FIONBIO); other commands fail with
     /// `-ENOTTY`.
     ///
     /// # Safety
@@ -179,14 +179,14 @@ unsafe extern "C" {
     #[link_name = "sys_ioctl"]
     pub fn ioctl(fd: i32, cmd: i32, argp: *mut c_void) -> i32;
 
-    /// Executes the command `cmd`, one of the `F_` numbers. Fails with `-EINVAL` for others.
+    /// Executes the command `cmd`, one of the `F_` numbers. Fails with `-EINVAL` for other commands.
     #[link_name = "sys_fcntl"]
     pub fn fcntl(fd: i32, cmd: i32, arg: i32) -> i32;
 
     /// Creates an event counter with the value `initval` and returns its descriptor; `flags` are `EFD_` bits.
     ///
-    /// A write adds an 8-byte number to the counter; a read waits until it is not 0, returns it as 8 bytes
-    /// and sets it to 0.
+    /// A write adds an 8-byte number to the counter; a read waits until the counter is not 0, returns the
+    /// counter as 8 bytes and sets it to 0.
     #[link_name = "sys_eventfd"]
     pub fn eventfd(initval: u64, flags: i16) -> i32;
 
@@ -219,7 +219,7 @@ unsafe extern "C" {
     /// [`EPOLL_CLOEXEC`](crate::EPOLL_CLOEXEC).
     ///
     /// The semantics are those of Linux's `epoll(7)`. The descriptor can itself be watched and polled: it is
-    /// readable if a watched one has an event.
+    /// readable if a watched descriptor has an event.
     ///
     /// Not part of the published ABI.
     #[link_name = "sys_epoll_create1"]
@@ -242,7 +242,7 @@ unsafe extern "C" {
     pub fn epoll_ctl(epfd: i32, op: i32, fd: i32, event: *const epoll_event) -> i32;
 
     /// Waits until watched descriptors have events, for at most `timeout` milliseconds: not at all if it is
-    /// 0, without limit if it is negative. Stores at most `maxevents` of them, and returns their number, 0
+    /// 0, without limit if it is negative. Stores at most `maxevents` events, and returns their number, 0
     /// after the timeout.
     ///
     /// Not part of the published ABI.
@@ -253,8 +253,8 @@ unsafe extern "C" {
     #[link_name = "sys_epoll_wait"]
     pub fn epoll_wait(epfd: i32, events: *mut epoll_event, maxevents: i32, timeout: i32) -> i32;
 
-    /// [`epoll_wait`], with a timeout in nanoseconds; without limit if it is null. There are no signals, so
-    /// `sigmask` is ignored.
+    /// As [`epoll_wait`], but `timeout` has a resolution of nanoseconds; null means no limit. There are no
+    /// signals, so `sigmask` is ignored.
     ///
     /// Not part of the published ABI.
     ///

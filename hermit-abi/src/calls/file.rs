@@ -33,7 +33,7 @@ unsafe extern "C" {
     #[link_name = "sys_opendir"]
     pub fn opendir(name: *const c_char) -> i32;
 
-    /// Stores the properties of the file `name` in `stat`. Fails with `-ENOENT` if it does not exist.
+    /// Stores the properties of the file `name` in `stat`. Fails with `-ENOENT` if the file does not exist.
     ///
     /// # Safety
     ///
@@ -65,7 +65,8 @@ unsafe extern "C" {
     #[link_name = "sys_statx"]
     pub fn statx(fd: i32, name: *const c_char, flags: i32, mask: u32, statx: *mut statx) -> i32;
 
-    /// Removes the file `name`. Fails with `-ENOENT` if it does not exist and with `-EISDIR` for a directory.
+    /// Removes the file `name`. Fails with `-ENOENT` if the file does not exist and with `-EISDIR` for a
+    /// directory.
     ///
     /// # Safety
     ///
@@ -143,10 +144,10 @@ unsafe extern "C" {
     #[link_name = "sys_chmod"]
     pub fn chmod(name: *const c_char, mode: u32) -> i32;
 
-    /// Sets the access time and the modification time of the file `name` to two times. If the nanoseconds of
-    /// a time are [`UTIME_NOW`](crate::UTIME_NOW), the current time is set; if they are
-    /// [`UTIME_OMIT`](crate::UTIME_OMIT), the time stays. Null sets both to the current time. With the flag
-    /// [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), a symbolic link is not followed.
+    /// Sets the access time and the modification time of the file `name` to the two times at `times`. If the
+    /// nanoseconds of a time are [`UTIME_NOW`](crate::UTIME_NOW), the current time is set; if they are
+    /// [`UTIME_OMIT`](crate::UTIME_OMIT), the time stays. If `times` is null, sets both to the current time.
+    /// With the flag [`AT_SYMLINK_NOFOLLOW`](crate::AT_SYMLINK_NOFOLLOW), a symbolic link is not followed.
     ///
     /// Not part of the published ABI.
     ///

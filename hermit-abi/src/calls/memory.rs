@@ -25,8 +25,8 @@ unsafe extern "C" {
     #[link_name = "sys_alloc_zeroed"]
     pub fn alloc_zeroed(size: usize, align: usize) -> *mut u8;
 
-    /// Changes the size of a block from `size` to `new_size` bytes, and returns its address, which may be
-    /// another. The contents are kept up to the smaller size. Without memory it returns null, and the block
+    /// Changes the size of a block from `size` to `new_size` bytes, and returns its address, which may have
+    /// changed. The contents are kept up to the smaller size. Without memory it returns null, and the block
     /// is unchanged.
     ///
     /// # Safety
@@ -56,9 +56,10 @@ unsafe extern "C" {
     #[link_name = "sys_heap_lock_count"]
     pub fn heap_lock_count() -> u64;
 
-    /// Instructions that move memory faster than vector registers of 16 bytes do, for `memcpy` and the like:
-    /// [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), or [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS)
-    /// or [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES), and
+    /// Returns the set of instructions with which `memcpy` and the like are faster than with vector registers
+    /// of 16 bytes: [`STRING_MOVES_NONE`](crate::STRING_MOVES_NONE), or
+    /// [`STRING_MOVES_WORDS`](crate::STRING_MOVES_WORDS) or
+    /// [`STRING_MOVES_BYTES`](crate::STRING_MOVES_BYTES), and
     /// [`STRING_MOVES_VECTORS`](crate::STRING_MOVES_VECTORS). The answer is always the same.
     #[link_name = "sys_string_moves"]
     pub safe fn string_moves() -> u32;
@@ -84,7 +85,7 @@ unsafe extern "C" {
     pub fn munmap(ptr: *mut u8, size: usize) -> i32;
 
     /// Sets the access of the pages of the `size` bytes at `ptr` to the `PROT_` bits `prot_flags`. Fails with
-    /// `-EINVAL` if [`mmap`] did not map them, and for bits as [`mmap`] does.
+    /// `-EINVAL` if [`mmap`] did not map them, and for the same bits as [`mmap`].
     ///
     /// # Safety
     ///

@@ -26,8 +26,8 @@ unsafe extern "C" {
     /// Fills `buf` with random bytes fit for cryptography and returns their number, at most `len` and at
     /// least one unless `len` is 0. `flags` must be 0.
     ///
-    /// Returns -1 on failure, unlike other functions: for other flags, or on a machine without a source of
-    /// entropy. [`get_errno`] returns the error.
+    /// Unlike other functions, returns -1 on failure: for flags other than 0, or on a machine without a
+    /// source of entropy. [`get_errno`] returns the error.
     ///
     /// # Safety
     ///
@@ -55,9 +55,9 @@ unsafe extern "C" {
     pub fn secure_rand64(value: *mut u64) -> i32;
 
     /// Stores the name of the function that contains an address, which is relative to the image's start. The
-    /// name is demangled, without generic arguments. Returns its length in bytes: it is UTF-8 without a 0 at
-    /// its end, truncated at a character boundary to `len` bytes. Returns 0 if no function is known, as in an
-    /// image without symbols.
+    /// name is demangled, without generic arguments. Returns the length of the name in bytes. The name is
+    /// UTF-8 without a 0 at its end, and is truncated to `len` bytes at a character boundary. Returns 0 if no
+    /// function is known, as in an image without symbols.
     ///
     /// # Safety
     ///

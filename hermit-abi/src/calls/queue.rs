@@ -25,7 +25,7 @@ unsafe extern "C" {
     pub fn wait(id: usize) -> i32;
 
     /// Wakes the threads of the queue of `id`: at least `count` of them, or all if `count` is negative. This
-    /// kernel wakes all.
+    /// kernel wakes all threads of the queue.
     #[link_name = "sys_notify"]
     pub fn notify(id: usize, count: i32) -> i32;
 }

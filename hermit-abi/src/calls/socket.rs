@@ -23,7 +23,7 @@ unsafe extern "C" {
     #[link_name = "sys_socket"]
     pub fn socket(domain: i32, type_: i32, protocol: i32) -> i32;
 
-    /// Binds a socket to the local address `name`. Fails with `-EADDRINUSE` if it is in use and with
+    /// Binds a socket to the local address `name`. Fails with `-EADDRINUSE` if the address is in use and with
     /// `-EADDRNOTAVAIL` if it is not an address of this machine.
     ///
     /// # Safety
@@ -37,7 +37,8 @@ unsafe extern "C" {
     #[link_name = "sys_listen"]
     pub fn listen(s: i32, backlog: i32) -> i32;
 
-    /// Waits for a connection to a listening socket; returns its descriptor and the peer's address.
+    /// Waits for a connection to a listening socket. Returns the descriptor of the connection, and stores the
+    /// peer's address.
     ///
     /// # Safety
     ///
@@ -151,7 +152,7 @@ unsafe extern "C" {
     #[link_name = "sys_shutdown_socket"]
     pub fn shutdown_socket(s: i32, how: i32) -> i32;
 
-    /// Resolves the host name `nodename` and the service `servname`; one of them may be null. `hints`
+    /// Resolves the host name `nodename` and the service `servname`. One of the two may be null. `hints`
     /// restrict the results, unless they are null. Stores a linked list of results in `res`, to be freed by
     /// [`freeaddrinfo`]. Returns one of the positive `EAI_` numbers on failure, unlike the other functions.
     ///

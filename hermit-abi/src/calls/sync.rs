@@ -8,8 +8,8 @@ unsafe extern "C" {
     /// comparison and the start of the sleep are atomic with respect to [`futex_wake`]: no wake-up is lost.
     ///
     /// A null `timeout` means no timeout. Otherwise it is a time of
-    /// [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or with
-    /// [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT) in `flags` a duration.
+    /// [`CLOCK_MONOTONIC`](crate::CLOCK_MONOTONIC), or a duration if `flags` is
+    /// [`FUTEX_RELATIVE_TIMEOUT`](crate::FUTEX_RELATIVE_TIMEOUT).
     ///
     /// Returns 0 after a wake-up, `-EAGAIN` if the word has another value, `-ETIMEDOUT` at the timeout and
     /// never earlier, and `-EINVAL` for a null address, a negative timeout or unknown flags.

@@ -20,7 +20,7 @@ unsafe extern "C" {
     #[link_name = "sys_usleep"]
     pub fn usleep(usecs: u64);
 
-    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if it is negative or `tv_nsec` is a
+    /// Sleeps for at least the duration `req`. Fails with `-EINVAL` if `req` is negative or `tv_nsec` is a
     /// second or more.
     ///
     /// # Safety

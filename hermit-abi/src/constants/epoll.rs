@@ -39,5 +39,5 @@ pub const EPOLLEXCLUSIVE: u32 = 1 << 28;
 pub const EPOLLWAKEUP: u32 = 1 << 29;
 /// After an event, no event is reported until [`EPOLL_CTL_MOD`].
 pub const EPOLLONESHOT: u32 = 1 << 30;
-/// Edge-triggered: an event is reported when the object changes, not as long as it is ready.
+/// Edge-triggered: an event is reported only when the object changes, not again while it stays ready.
 pub const EPOLLET: u32 = 1 << 31;

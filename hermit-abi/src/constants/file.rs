@@ -33,15 +33,15 @@ pub const O_DIRECTORY: i32 = 0o200000;
 /// Fail with [`ELOOP`](crate::ELOOP) if the last name of the path is a symbolic link.
 pub const O_NOFOLLOW: i32 = 0o400000;
 
-/// [`utimens`](crate::utimens): nanoseconds that mean the current time.
+/// [`utimens`](crate::utimens): as `tv_nsec`, sets the current time.
 pub const UTIME_NOW: i32 = 0x3fff_ffff;
-/// [`utimens`](crate::utimens): nanoseconds that mean that the time stays.
+/// [`utimens`](crate::utimens): as `tv_nsec`, leaves the time unchanged.
 pub const UTIME_OMIT: i32 = 0x3fff_fffe;
 /// [`utimens`](crate::utimens): change a symbolic link itself.
 pub const AT_SYMLINK_NOFOLLOW: i32 = 0x100;
 /// [`statx`](crate::statx()): with an empty name, the open file itself.
 pub const AT_EMPTY_PATH: i32 = 0x1000;
-/// [`statx`](crate::statx()): a name begins in the current directory.
+/// [`statx`](crate::statx()): a relative name begins in the current directory.
 pub const AT_FDCWD: i32 = -100;
 /// [`statx`](crate::statx()): all properties except the time of the creation are known.
 pub const STATX_BASIC_STATS: u32 = 0x7ff;

@@ -47,7 +47,7 @@ pub const SO_SNDTIMEO: i32 = 0x1005;
 pub const SO_RCVTIMEO: i32 = 0x1006;
 /// Pending error, an `i32`; reading it clears it.
 pub const SO_ERROR: i32 = 0x1007;
-/// Type of a socket, `SOCK_STREAM` or `SOCK_DGRAM`; it cannot be set. Not part of the published ABI.
+/// Type of a socket, `SOCK_STREAM` or `SOCK_DGRAM`. This option cannot be set. Not part of the published ABI.
 pub const SO_TYPE: i32 = 0x1008;
 
 /// Type of service of sent IPv4 packets.
@@ -94,8 +94,8 @@ pub const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Receive without removing the data from the buffer. Linux's number is 2.
 pub const MSG_PEEK: i32 = 1;
-/// This call does not wait, even if the descriptor is blocking. Linux has the same number, as for the two
-/// below. Not part of the published ABI.
+/// This call does not wait, even if the descriptor is blocking. Linux has the same numbers for this flag and
+/// the next two. Not part of the published ABI.
 pub const MSG_DONTWAIT: i32 = 0x40;
 /// Receive until the buffer is full. Not part of the published ABI.
 pub const MSG_WAITALL: i32 = 0x100;

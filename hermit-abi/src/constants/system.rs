@@ -21,11 +21,11 @@ pub const PROT_EXEC: u32 = 1 << 2;
 
 /// Value of [`string_moves`](crate::string_moves): no instruction is known to be faster.
 pub const STRING_MOVES_NONE: u32 = 0;
-/// Bit of [`string_moves`](crate::string_moves): `rep movsq` and `rep stosq` are faster for some hundred
-/// bytes and more; the processor is emulated.
+/// Bit of [`string_moves`](crate::string_moves): `rep movsq` and `rep stosq` are faster for blocks of a few
+/// hundred bytes or more; the processor is emulated.
 pub const STRING_MOVES_WORDS: u32 = 1;
-/// Bit of [`string_moves`](crate::string_moves): `rep movsb` and `rep stosb` are faster for some thousand
-/// bytes and more (ERMS, SDM volume 1, section 7.3.9.3).
+/// Bit of [`string_moves`](crate::string_moves): `rep movsb` and `rep stosb` are faster for blocks of a few
+/// thousand bytes or more (ERMS, SDM volume 1, section 7.3.9.3).
 pub const STRING_MOVES_BYTES: u32 = 1 << 1;
 /// Bit of [`string_moves`](crate::string_moves): the processor has AVX2 and FMA, and the kernel has enabled
 /// AVX's registers.

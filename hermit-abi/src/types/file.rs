@@ -85,7 +85,7 @@ pub struct statx {
     pub stx_size: u64,
     /// Allocated space, in units of 512 bytes.
     pub stx_blocks: u64,
-    /// Further attributes that could be there: none.
+    /// Bits of `stx_attributes` that this kernel supports: none.
     pub stx_attributes_mask: u64,
     /// Time of the last read.
     pub stx_atime: statx_timestamp,

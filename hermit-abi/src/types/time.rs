@@ -11,7 +11,7 @@ use super::scalar::{suseconds_t, time_t};
 pub struct timespec {
     /// Whole seconds.
     pub tv_sec: time_t,
-    /// Nanoseconds beyond them, 0 to 999 999 999.
+    /// Nanoseconds in addition to the seconds, 0 to 999 999 999.
     pub tv_nsec: i32,
 }
 assert_layout!(timespec, size 16, tv_sec @ 0, tv_nsec @ 8);
@@ -22,7 +22,7 @@ assert_layout!(timespec, size 16, tv_sec @ 0, tv_nsec @ 8);
 pub struct timeval {
     /// Whole seconds.
     pub tv_sec: time_t,
-    /// Microseconds beyond them, 0 to 999 999.
+    /// Microseconds in addition to the seconds, 0 to 999 999.
     pub tv_usec: suseconds_t,
 }
 assert_layout!(timeval, size 16, tv_sec @ 0, tv_usec @ 8);

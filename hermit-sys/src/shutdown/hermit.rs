@@ -20,7 +20,8 @@ pub(super) fn descriptor() -> io::Result<BorrowedFd<'static>> {
     }
     // SAFETY: the kernel has just opened the descriptor, and nothing else owns it.
     let opened = unsafe { OwnedFd::from_raw_fd(number) };
-    // Another thread may have opened one in the meantime. That one is kept, and this one is closed.
+    // Another thread may have opened a descriptor in the meantime. If so, that one is kept, and `opened` is
+    // closed.
     Ok(DESCRIPTOR.get_or_init(|| opened).as_fd())
 }
 

@@ -48,12 +48,12 @@ fn state() -> io::Result<&'static State> {
 fn receive(mut signals: Signals, state: &State, mut writable: &UnixStream) {
     for signal in signals.forever() {
         if state.is_requested.load(Ordering::Acquire) {
-            // Fails only for signals without a default action. These have one.
+            // Fails only for signals without a default action. The signals received here have one.
             let _: io::Result<()> = emulate_default_handler(signal);
         }
         let guard = state.lock.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_requested.store(true, Ordering::Release);
-        // The socket is open and empty.
+        // The socket is open and empty, so the write neither fails nor blocks.
         let _: io::Result<()> = writable.write_all(&[1]);
         state.changed.notify_all();
         drop(guard);

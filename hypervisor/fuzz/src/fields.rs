@@ -9,7 +9,7 @@ const RELOCATION: usize = 4;
 /// Size in bytes of a change in the input: field, operation, value.
 const CHANGE: usize = 8;
 
-/// Maximum number of changes: with more, hardly an image is left that is loaded.
+/// Maximum number of changes. With more changes, hardly any image could still be loaded.
 const MAX_CHANGES: usize = 8;
 
 /// Places of arrays of structures in the file: start, number, and the sizes of a structure's fields (ELF-64
@@ -33,7 +33,8 @@ const STRUCTURES: [(usize, usize, &[usize]); 8] = [
     (0x2040, 3, &[8, 8]),
 ];
 
-/// The sample image with as many more relocations as the first byte says, and with changed fields.
+/// Returns the sample image with additional relocations, whose number is the first byte of `data`, and with
+/// changed fields.
 pub(crate) fn image(data: &[u8]) -> Vec<u8> {
     let mut sample = Sample::default();
     let (count, data) = data.split_first().map_or((0, data), |(count, rest)| (usize::from(*count % 5), rest));
@@ -58,7 +59,7 @@ pub(crate) fn image(data: &[u8]) -> Vec<u8> {
 /// Tag of the size of all relocations.
 const DT_RELASZ: u64 = 8;
 
-/// Offset and size of each field.
+/// Returns the offset and the size of each field.
 fn fields() -> impl Iterator<Item = (usize, usize)> {
     STRUCTURES.into_iter().flat_map(|(start, number, sizes)| {
         let all = sizes.iter().cycle().take(number * sizes.len());

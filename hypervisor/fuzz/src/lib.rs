@@ -1,6 +1,6 @@
 //! Fuzz targets: each takes arbitrary bytes, and panics if the system under test violates an invariant.
 //!
-//! `cargo xtask test fuzz` searches for such bytes by libFuzzer. Without `cfg(fuzzing)`, the programs run
+//! `cargo xtask test fuzz` searches for such bytes with libFuzzer. Without `cfg(fuzzing)`, the programs run
 //! their targets on the files that the command line names.
 
 mod fields;
@@ -123,7 +123,7 @@ pub fn command_line(data: &[u8]) {
     network.congestion.iter().for_each(|&control| encoder.congestion(control));
     network.host.iter().for_each(|&host| encoder.host(host));
     let mut mounts = MountOptions::parse(data).expect("the host has memory").mounts;
-    // The encoder is given texts as tags.
+    // The encoder accepts only UTF-8 texts as tags.
     mounts.retain(|mount| str::from_utf8(&mount.tag).is_ok());
     for mount in &mounts {
         encoder.mount(&String::from_utf8_lossy(&mount.tag), &mount.path, mount.is_read_only);
@@ -201,8 +201,8 @@ pub fn arguments(data: &[u8]) {
     assert!(config.disks.iter().all(|disk| !disk.file.as_os_str().is_empty()));
 }
 
-/// Reading of a tar archive, as it is and with right checksums: otherwise few changes of a header would be
-/// read.
+/// Reading of a tar archive, first unchanged, then with corrected checksums. Without the correction, a wrong
+/// checksum would reject nearly every changed header.
 ///
 /// # Panics
 ///

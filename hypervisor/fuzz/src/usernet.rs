@@ -1,8 +1,8 @@
 //! Fuzz target of the user-mode network: a hostile guest, its peers, and a host that fails.
 //!
 //! The input is a list of actions, which are executed one after the other. After each action the target
-//! checks the limits of the network; each frame for the guest, and each byte of a stream, is checked, too. At
-//! the end all connections fail, and the network must hold nothing.
+//! checks the limits of the network. It also checks each frame for the guest, and each byte of a stream. At
+//! the end all connections fail, and the network must then hold no resources.
 //!
 //! | module | |
 //! | --- | --- |
@@ -36,7 +36,7 @@ const UDP_PORTS: [u16; 2] = [53, 123];
 /// Maximum size in bytes of a frame whose segment is large.
 const MAX_LARGE_FRAME: usize = 65_553;
 
-/// Time in nanoseconds within which every timer expires: that of router advertisements is the longest.
+/// Time in nanoseconds within which every timer expires. The timer of router advertisements is the longest.
 const MAX_DELAY: u64 = 6 * 3_600 * 1_000_000_000;
 
 /// Maximum numbers of frames and of half-open flows, and of bytes that are kept: 64 MiB, and the rest of a
@@ -45,11 +45,11 @@ const MAX_FRAMES: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024 + 128 * TCP_PORTS.len();
 const MAX_KEPT: usize = 68 << 20;
 
-/// Maximum number of entries in the queues beside two of each flow in each queue.
+/// Maximum number of entries in the queues, in addition to two for each flow in each queue.
 const MAX_QUEUED: usize = 256;
 
-/// Number of times that timers expire until nothing is left, and the time in nanoseconds between them at
-/// least.
+/// Maximum number of times that timers expire until no resources are left, and minimum time in nanoseconds
+/// between two of these times.
 const MAX_EXPIRIES: usize = 60;
 const LONG: u64 = 30_000_000_000;
 
@@ -148,7 +148,7 @@ impl World {
     fn receive_one(&mut self, is_lost: bool) -> bool {
         let mut head = Vec::new();
         let max = self.rules.limits.max_frame;
-        // The device has a byte more.
+        // Like the device, the target offers one byte more than the maximum.
         let mut space = &mut self.space[..=max];
         let has_output = self.network.has_output();
         let Some(output) = self.network.receive(&mut self.host, &mut head, &mut space) else {
@@ -197,7 +197,8 @@ impl World {
         assert!(self.network.deadline().is_none_or(|at| at <= latest), "{:?}", self.network.deadline());
     }
 
-    /// All connections fail, the guest is silent, and time passes: nothing is left.
+    /// Makes all connections fail, lets time pass while the guest is silent, and asserts that no resources
+    /// are left.
     fn finish(&mut self) {
         self.host.clients.iter_mut().for_each(|clients| clients.clear());
         self.host.open_sockets();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 
-/// Returns the children of a process, alive or not yet waited for: `/proc/PID/task/TID/children`, or, on a
-/// kernel that was built without `CONFIG_PROC_CHILDREN`, all processes with this parent (proc(5)). The list
-/// is complete only if none of them ends meanwhile and is waited for.
+/// Returns the children of a process, alive or not yet waited for. Reads `/proc/PID/task/TID/children`, or
+/// searches all processes if the kernel was built without `CONFIG_PROC_CHILDREN` (proc(5)). The list is
+/// complete only if no child is reaped meanwhile.
 ///
 /// # Errors
 ///
@@ -25,13 +25,13 @@ pub fn children(parent: u32) -> io::Result<Vec<u32>> {
     Ok(children)
 }
 
-/// Returns all processes that are children of `parent`, by reading the status of every process.
+/// Returns all children of `parent`. Reads the status of every process to find them.
 fn processes_with_parent(parent: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let Some(process) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-        // It fails if the process has ended meanwhile.
+        // Fails if the process has ended meanwhile.
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let field = status.lines().find_map(|line| line.strip_prefix("PPid:"));
         if field.is_some_and(|id| id.trim().parse() == Ok(parent)) {
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn children_are_found_alive_or_not() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        // Both ways, whichever this kernel has.
+        // Tests both ways, if this kernel has both.
         let is_found = |child| {
             let found = children(process::id()).unwrap().contains(&child);
             assert_eq!(processes_with_parent(process::id()).unwrap().contains(&child), found);
@@ -59,7 +59,7 @@ mod tests {
         assert!(is_found(child.id()));
         assert!(children(child.id()).unwrap().is_empty());
         child.kill().unwrap();
-        // The exit status stays, so that the child is not removed.
+        // With `NOWAIT` the exit status remains, so the child stays a zombie.
         waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         assert!(is_found(child.id()));
         child.wait().unwrap();

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use crate::open::{Kind, Opener};
 use crate::rate::RateLimits;
 
-/// Size of a sector in bytes (virtio 1.2 §5.2.4): the capacity of a disk is a number of sectors.
+/// Size of a sector in bytes (virtio 1.2 §5.2.4). The size of a disk must be a multiple of it.
 pub const SECTOR_SIZE: u64 = 512;
 
 /// A file of the host as a disk of the guest.
@@ -50,7 +50,7 @@ pub enum DiskError {
 }
 
 impl DiskConfig {
-    /// The value of `--block` that [`FromStr`] reads.
+    /// Returns the value of `--block` that [`FromStr`] parses into this configuration.
     #[must_use]
     pub fn to_argument(&self) -> OsString {
         let mut text = self.file.clone().into_os_string();
@@ -61,8 +61,8 @@ impl DiskConfig {
         text
     }
 
-    /// Opens the file, for writing unless the guest only reads it, and checks that it is as large as a disk
-    /// can be.
+    /// Opens the file, for writing unless the disk is read-only, and checks that it consists of whole
+    /// sectors.
     ///
     /// # Errors
     ///
@@ -76,9 +76,9 @@ impl DiskConfig {
     }
 }
 
-/// Checks that an opened disk consists of whole sectors; moves the file's offset.
+/// Checks that an opened disk consists of whole sectors. Moves the file's offset.
 fn check_size(disk: &mut File, file: &Path) -> Result<(), DiskError> {
-    // stat(2) reports the size of a block device as 0: seek to its end instead.
+    // Seeks to the end, because stat(2) reports the size of a block device as 0.
     let size = disk.seek(SeekFrom::End(0));
     let size = size.map_err(|source| DiskError::Open { file: file.to_owned(), source })?;
     if size % SECTOR_SIZE != 0 {
@@ -92,7 +92,7 @@ impl FromStr for DiskConfig {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (mut rest, mut limits) = (text, RateLimits::default());
-        // From the end, so that the file's name may have commas.
+        // Parsed from the end, so that the file's name may have commas.
         while let Some((before, option)) = rest.rsplit_once(',') {
             match option.split_once('=') {
                 Some(("bps", rate)) => limits.set_bytes(rate)?,

@@ -1,9 +1,10 @@
-//! Egress policy: which hosts a guest may open connections to.
+//! Egress policy: the hosts to which a guest may open connections.
 //!
-//! A guest whose connections are sockets of the host opens connections with the rights of the user who
-//! started uhyve, from that user's host. Without a policy it reaches the credentials that a cloud serves at
-//! 169.254.169.254, and services that trust their own host. So an address is open or closed. The operator
-//! opens and closes ranges (`allow=`, `deny=`, `egress=none` of `--net`), and some are closed from the start.
+//! With the user-mode network, the guest's connections come from the host, with the rights of the user who
+//! started uhyve. Without a policy, the guest would reach the credentials that a cloud serves at
+//! 169.254.169.254, and services that trust their own host. So the policy defines which addresses are open
+//! and which are closed. The operator opens and closes ranges (`allow=`, `deny=`, `egress=none` of `--net`).
+//! Some ranges are closed by default.
 //!
 //! | module | |
 //! | --- | --- |

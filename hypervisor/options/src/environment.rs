@@ -3,7 +3,7 @@
 //! The program gets only the variables that are given here, none of uhyve's own. `--env-file` reads a file in
 //! the format of `docker run`, with one variable a line. If a name occurs more than once, the last value
 //! counts; options come after files, so an option replaces a variable of a file. A key without a value takes
-//! the value of uhyve's own environment, and is left out if uhyve has no such variable.
+//! the value from uhyve's own environment. If uhyve has no such variable, the key is ignored.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -35,7 +35,7 @@ pub enum EnvironmentError {
     Line {
         /// Path of the file.
         file: PathBuf,
-        /// Number of the line, from 1 on.
+        /// Number of the line. The first line is 1.
         line: usize,
         /// Error in the line. It does not quote the line, which may be secret.
         reason: &'static str,
@@ -47,13 +47,13 @@ pub enum EnvironmentError {
 pub struct Variable(OsString);
 
 impl Variable {
-    /// The variable as in the guest's environment, `KEY=VALUE`.
+    /// Returns the variable as in the guest's environment, `KEY=VALUE`.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The bytes of [`Self::as_os_str`].
+    /// Returns the bytes of [`Self::as_os_str`].
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.0.into_vec()
@@ -80,13 +80,13 @@ impl TryFrom<OsString> for Variable {
 pub struct EnvOption(OsString);
 
 impl EnvOption {
-    /// The value as it was given.
+    /// Returns the value as it was given.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The variable; `None` if only the key is given and the host has no such variable.
+    /// Returns the variable; `None` if only the key is given and uhyve has no such variable.
     fn variable(&self) -> Option<Variable> {
         let value = match Variable::try_from(self.0.clone()) {
             Ok(variable) => return Some(variable),
@@ -120,7 +120,8 @@ impl ValueParserFactory for EnvOption {
     }
 }
 
-/// The variables of `files` and `options`, in this order; of those with the same name the last one.
+/// Returns the variables of `files`, and then those of `options`. If several have the same name, only the
+/// last one counts.
 pub(crate) fn merge(
     opener: &Opener,
     files: &[PathBuf],

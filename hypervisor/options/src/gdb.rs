@@ -1,4 +1,4 @@
-//! Where a machine waits for gdb: the value of `--gdb`.
+//! Address on which a machine waits for gdb: the value of `--gdb`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum GdbAddress {
 }
 
 impl GdbAddress {
-    /// The value of `--gdb` that [`FromStr`] reads.
+    /// Returns the value of `--gdb` that [`FromStr`] parses into this address.
     #[must_use]
     pub fn to_argument(&self) -> OsString {
         match self {
@@ -27,7 +27,7 @@ impl GdbAddress {
 impl FromStr for GdbAddress {
     type Err = &'static str;
 
-    /// A path has a slash, so that a mistyped port makes no socket.
+    /// A path must contain a slash, so that a mistyped port does not create a socket.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains('/') {
             return Ok(Self::Path(text.into()));

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::SockaddrStorage;
 
-/// Returns the addresses of all interfaces of the host, also those of its loopback.
+/// Returns the addresses of all interfaces of the host, including the loopback.
 ///
 /// # Errors
 ///
-/// The host does not list them.
+/// The host returned an error instead of the list.
 pub fn addresses() -> io::Result<Vec<IpAddr>> {
     Ok(getifaddrs()?.filter_map(|interface| ip_address(&interface.address?)).collect())
 }
@@ -27,8 +27,8 @@ pub fn nameservers() -> Vec<IpAddr> {
     parse_nameservers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
 }
 
-/// The servers in the text of a resolv.conf(5). One with a zone (`fe80::1%eth0`) is left out: a guest cannot
-/// use it.
+/// Returns the servers in the text of a resolv.conf(5). Servers with a zone (`fe80::1%eth0`) are left out,
+/// because a guest cannot use them.
 fn parse_nameservers(text: &str) -> Vec<IpAddr> {
     let server = |line: &str| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
         ["nameserver", address, ..] => address.parse().ok(),

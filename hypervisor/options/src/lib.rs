@@ -1,8 +1,8 @@
 //! Options of a machine that the command lines of `uhyve`, `cargo xtask run` and the runner share, each
 //! defined once.
 //!
-//! [`MachineOptions`] are the options; the other modules have their values and the checks against the host
-//! that are the same whether uhyve or QEMU runs the guest.
+//! [`MachineOptions`] has the options. The other modules have the types of their values, and the checks
+//! against the host that are the same with uhyve and QEMU.
 //!
 //! ```
 //! use clap::Parser;

@@ -73,8 +73,8 @@ pub struct MachineOptions {
 }
 
 impl MachineOptions {
-    /// The same options as arguments of a command line. Files with variables and variables of the host are
-    /// passed by name, so that their values are in no list of processes.
+    /// Returns the same options as arguments of a command line. Files with variables, and variables of the
+    /// host, are passed by name, so that ps(1) does not show their values.
     #[must_use]
     pub fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments = Vec::new();
@@ -96,7 +96,7 @@ impl MachineOptions {
         arguments
     }
 
-    /// How long a program that handles signals may take to end.
+    /// Returns the time that a program that handles signals may take to end.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.grace.unwrap_or(DEFAULT_GRACE)
@@ -108,7 +108,8 @@ impl MachineOptions {
         Opener::new(&self.mount)
     }
 
-    /// The program's environment: variables of `--env-file` and `--env`, the last one of each name.
+    /// Returns the program's environment: the variables of `--env-file` and `--env`. If several have the same
+    /// name, only the last one counts.
     ///
     /// # Errors
     ///
@@ -122,13 +123,13 @@ fn parse_workdir(text: &str) -> Result<String, &'static str> {
     if text.starts_with('/') { Ok(text.to_owned()) } else { Err("the path has to be absolute: /PATH") }
 }
 
-/// The message about a guest that was killed because it reached its time limit.
+/// Returns the message about a guest that was killed because it reached its time limit.
 #[must_use]
 pub fn timeout_message(limit: Duration) -> String {
     format!("the guest ran for more than {} s and was killed", limit.as_secs_f64())
 }
 
-/// The message about a guest that was killed because it did not end within the grace period.
+/// Returns the message about a guest that was killed because it did not end within the grace period.
 #[must_use]
 pub fn grace_message(grace: Duration) -> String {
     let grace = grace.as_secs_f64();

@@ -1,4 +1,4 @@
-//! Check of the memory of a machine against that of the host.
+//! Check of a machine's memory size against the memory of the host.
 
 use hermit_interface::memory_size::MemorySize;
 use rustix::system::{Sysinfo, sysinfo};
@@ -13,8 +13,8 @@ pub struct MemoryExceeded {
     pub available: u64,
 }
 
-/// Checks that the host could fill the whole memory of a machine. The host allocates pages at their first
-/// use, so a larger size would be found out in the middle of a run, by the host's out-of-memory killer.
+/// Checks that the host has enough memory and swap for the whole memory of a machine. The host allocates
+/// pages at their first use, so without this check the out-of-memory killer would end a run in the middle.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn check(wanted: MemorySize) -> Result<(), MemoryExceeded> {
     Ok(())
 }
 
-/// Memory and swap in bytes (sysinfo(2)).
+/// Returns memory and swap in bytes (sysinfo(2)).
 fn total(host: &Sysinfo) -> u64 {
     (host.totalram.saturating_add(host.totalswap)).saturating_mul(host.mem_unit.into())
 }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn more_than_the_host_has_is_refused() {
         assert_eq!(check("8M".parse().unwrap()), Ok(()));
-        // This host is no machine with a tebibyte of memory and swap, or the check passes.
+        // The check passes only on a host with a tebibyte of memory and swap.
         let Err(error) = check("1024G".parse().unwrap()) else { return };
         assert!(error.available < 1 << 20 && error.to_string().contains("this host's memory"), "{error}");
     }

@@ -1,9 +1,9 @@
 //! Mounted folders: the value of `--mount`.
 //!
-//! `HOST:GUEST` makes a folder of the host visible at a path of the guest, by a virtio-fs device. The guest
+//! `HOST:GUEST` makes a folder of the host visible at a path of the guest, with a virtio-fs device. The guest
 //! finds the device by its tag: `fs0` for the first mount, `fs1` for the second one. A value is parsed from
 //! its end, so a path of the host may contain colons and commas. The order of mounts matters: a mount may lie
-//! inside of an earlier one, but must not hide it.
+//! inside an earlier mount, but must not hide it.
 
 use std::ffi::OsString;
 use std::io;
@@ -32,7 +32,7 @@ pub struct MountConfig {
     pub limits: RateLimits,
 }
 
-/// Tag of the device of the mount with this number, by which the guest finds it.
+/// Returns the tag by which the guest finds the device of the mount with this number.
 #[must_use]
 pub fn tag(number: usize) -> String {
     format!("fs{number}")
@@ -41,25 +41,26 @@ pub fn tag(number: usize) -> String {
 /// Time for which the guest may cache names and attributes without asking the host again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// A second: the guest sees changes by the host after that time.
+    /// One second. The guest may see changes by the host only after this time.
     #[default]
     Auto,
-    /// Without limit, and also that a name does not exist: for folders that nothing else changes.
+    /// Without limit. The guest may also cache that a name does not exist. For folders that nothing else
+    /// changes.
     Always,
-    /// No time: the guest sees changes by the host at once.
+    /// Not at all. The guest sees changes by the host at once.
     Never,
 }
 
 impl CachePolicy {
     const NAMES: [(&str, Self); 3] = [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
-    /// Name in the option.
+    /// Returns the name in the option.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.into_iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 
-    /// Time for which names and attributes are valid.
+    /// Returns the time for which names and attributes are valid.
     #[must_use]
     pub const fn validity(self) -> Duration {
         match self {
@@ -81,7 +82,7 @@ pub struct MountError {
 }
 
 impl MountConfig {
-    /// The value of `--mount` that [`FromStr`] reads.
+    /// Returns the value of `--mount` that [`FromStr`] parses into this configuration.
     #[must_use]
     pub fn to_argument(&self) -> OsString {
         let mut text = self.host.clone().into_os_string();
@@ -106,8 +107,8 @@ impl MountConfig {
     }
 }
 
-/// Finds a mount that would hide another one, or a directory of the kernel's. The guest could not tell which
-/// files it works on.
+/// Returns an error if a mount would hide another mount or a directory of the kernel. The guest would then
+/// not know on which files it works.
 ///
 /// # Errors
 ///
@@ -129,7 +130,7 @@ pub fn check_guest_paths(mounts: &[MountConfig]) -> Result<(), String> {
     Ok(())
 }
 
-/// Names in a path of the guest.
+/// Returns the names in a path of the guest.
 fn components(path: &str) -> Vec<&str> {
     path.split('/').filter(|name| !matches!(*name, "" | ".")).collect()
 }
@@ -143,7 +144,7 @@ impl FromStr for MountConfig {
              ,iops=RATE"
         };
         let (mut rest, mut cache, mut limits) = (text, None, RateLimits::default());
-        // From the end, so that paths may have commas.
+        // Parsed from the end, so that paths may have commas.
         while let Some((before, option)) = rest.rsplit_once(',') {
             match option.split_once('=') {
                 Some(("cache", name)) if cache.is_none() => {
@@ -157,7 +158,7 @@ impl FromStr for MountConfig {
             rest = before;
         }
         let (rest, read_only) = rest.strip_suffix(":ro").map_or((rest, false), |rest| (rest, true));
-        // From the end, so that the host's path may have colons.
+        // Parsed from the end, so that the host's path may have colons.
         let (host, guest) = rest.rsplit_once(':').ok_or_else(usage)?;
         let is_root = guest.bytes().all(|byte| byte == b'/');
         if host.is_empty() || !guest.starts_with('/') || is_root {

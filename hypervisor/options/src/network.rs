@@ -1,11 +1,12 @@
 //! Configuration of the network device: the value of `--net`.
 //!
-//! The value names a backend, and after it options, separated by commas: `user,mtu=1500,hostname=web`. The
-//! backend `user` is uhyve's own network by sockets, `tap=NAME` is an interface of the host, and `none` gives
-//! the guest no network device. Some options configure the device (`mac`, `mtu`, limits of rates). Others
-//! configure the guest's network stack (`ip`, `gateway`, `dns`, `congestion`). The rest, `allow`, `deny`,
-//! `egress` and `host-loopback`, decides to which addresses the guest may open connections. Options may come
-//! in any order, so checks of several options run after the last one.
+//! The value is a backend, followed by options that are separated by commas: `user,mtu=1500,hostname=web`.
+//! The backend `user` is uhyve's own user-mode network with sockets, `tap=NAME` is an interface of the host,
+//! and `none` gives the guest no network device. Some options configure the device (`mac`, `mtu`, rate
+//! limits). Others configure the guest's network stack (`ip`, `gateway`, `dns`, `congestion`). The others,
+//! `allow`, `deny`, `egress` and `host-loopback`, determine to which addresses the guest may open
+//! connections. Options may come in any order, so checks that involve several options run after all are
+//! parsed.
 
 mod mac;
 
@@ -23,18 +24,18 @@ pub use self::mac::MacAddress;
 use crate::egress::{EgressOptions, Prefix};
 use crate::rate::RateLimits;
 
-/// Minimum MTU in bytes: the size of a datagram that every host must accept (RFC 791 §3.1), as guests rely on
-/// it.
+/// Minimum MTU in bytes: every host must accept datagrams of this size (RFC 791 §3.1), and guests rely on
+/// this.
 const MIN_MTU: u16 = 576;
 
-/// Maximum MTU in bytes of the network by sockets. The MTU of the path does not matter: the guest's TCP
+/// Maximum MTU in bytes of the user-mode network. The path's MTU does not limit it, because the guest's TCP
 /// connections end in uhyve.
 pub const MAX_USER_MTU: u16 = 65_520;
 
 /// Key of `--net` that opens the host's loopback to the guest.
 const HOST_LOOPBACK: &str = "host-loopback";
 
-/// Maximum MTU of a TAP interface in bytes: with its Ethernet header, a frame has at most 65,535.
+/// Maximum MTU of a TAP interface in bytes: a frame with its Ethernet header has at most 65,535 bytes.
 pub const MAX_TAP_MTU: u16 = 65_521;
 
 /// Syntax of the option, for error messages.
@@ -55,13 +56,13 @@ pub struct NetworkConfig {
     pub gateways: Vec<IpAddr>,
     /// DNS servers.
     pub nameservers: Vec<IpAddr>,
-    /// Domains that complete names.
+    /// DNS search domains.
     pub search: Vec<String>,
     /// Host name of the guest.
     pub hostname: Option<String>,
     /// Congestion control of the guest's TCP.
     pub congestion: Option<CongestionControl>,
-    /// True if the guest reaches the host's loopback at the address of its gateway. Not with a tap.
+    /// True if the guest reaches the host's loopback at the address of its gateway. Always false with a tap.
     pub host_loopback: bool,
     /// Addresses to which the guest may open connections.
     pub egress: EgressOptions,
@@ -74,12 +75,12 @@ pub struct NetworkConfig {
 pub enum BackendConfig {
     /// A TAP interface of the host.
     Tap(InterfaceName),
-    /// Sockets of uhyve's own, with these forwarded ports.
+    /// The user-mode network with sockets of uhyve, and these forwarded ports.
     User(Vec<PortForward>),
 }
 
 impl NetworkConfig {
-    /// Device with this backend, and the defaults.
+    /// Returns the configuration with this backend, and default values otherwise.
     #[must_use]
     pub fn new(backend: BackendConfig) -> Self {
         Self {
@@ -133,8 +134,8 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Adds a default gateway. The guest's kernel uses the first of each IP version, so that a second one is
-    /// an error.
+    /// Adds a default gateway. The guest's kernel uses only the first gateway of each IP version, so a second
+    /// one is an error.
     fn add_gateway(&mut self, gateway: IpAddr) -> Result<(), String> {
         if self.gateways.iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
             return Err(format!(
@@ -145,15 +146,15 @@ impl NetworkConfig {
         Ok(())
     }
 
-    /// Minimum MTU in bytes that the guest's addresses require.
+    /// Returns the minimum MTU in bytes that the guest's addresses require.
     #[must_use]
     pub fn min_mtu(&self) -> u16 {
         let has_v6 = self.addresses.iter().any(|own| own.address.is_ipv6());
         if has_v6 { MIN_MTU_V6 } else { MIN_MTU }
     }
 
-    /// Refuses rules that open addresses on a tap where all addresses are open already. Call it after all
-    /// options are applied.
+    /// Returns an error if rules open addresses on a tap although all addresses are open already. Call it
+    /// after all options are applied.
     fn check_egress(&self) -> Result<(), String> {
         let is_tap = matches!(self.backend, BackendConfig::Tap(_));
         if is_tap && self.egress.opens_any() && !self.egress.closes_any() {
@@ -177,7 +178,7 @@ impl NetworkConfig {
 }
 
 impl BackendConfig {
-    /// Maximum MTU in bytes.
+    /// Returns the maximum MTU in bytes of the backend.
     const fn max_mtu(&self) -> u16 {
         match self {
             Self::Tap(_) => MAX_TAP_MTU,
@@ -186,7 +187,7 @@ impl BackendConfig {
     }
 }
 
-/// Sets an option that may be given once.
+/// Sets an option that may be given only once.
 fn set_once<T>(key: &str, option: &mut Option<T>, value: T) -> Result<(), String> {
     match option.replace(value) {
         None => Ok(()),
@@ -224,12 +225,12 @@ fn address(text: &str) -> Result<IpAddr, String> {
     host_address(text).ok_or_else(|| format!("`{text}` is no address of a host, such as 10.0.0.1 or fd00::1"))
 }
 
-/// Value of `--net`: `None` for `--net none`.
+/// Value of `--net`; `None` for `--net none`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkOption(pub Option<NetworkConfig>);
 
 impl NetworkOption {
-    /// The network by sockets, with its defaults. `-p` implies it.
+    /// Returns the user-mode network with its defaults. `-p` implies it.
     #[must_use]
     pub fn user() -> Self {
         Self(Some(NetworkConfig::new(BackendConfig::User(Vec::new()))))
@@ -269,7 +270,7 @@ impl FromStr for NetworkOption {
 ///
 /// # Errors
 ///
-/// A message about ports that exclude each other, or the network.
+/// A message about ports that conflict with each other, or with the network.
 pub fn device(
     choice: Option<NetworkOption>,
     ports: Vec<PortForward>,

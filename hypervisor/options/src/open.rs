@@ -1,18 +1,18 @@
-//! Opens files that the command line names: images, disks, trees, environment files, folders, reports.
+//! Opens files that the command line names: images, disks, initial trees, environment files, folders,
+//! reports.
 //!
-//! An operator's path may lead through a folder that others can write: the folder of a machine whose jail has
-//! a user of its own, or a folder that a guest mounts. There, a guest can replace a file by a symbolic link
-//! or a FIFO while uhyve is started by root. A plain open(2) would follow the link, or wait for the other end
-//! of the FIFO.
+//! An operator's path may lead through a folder that others can write: a folder that belongs to the user of a
+//! jail, or a folder that a guest mounts. There, a guest can replace a file by a symbolic link or a FIFO
+//! while root starts uhyve. A plain open(2) would follow the link, or wait for the other end of the FIFO.
 //!
 //! So an [`Opener`] resolves a path itself, one component at a time, each relative to the descriptor of the
-//! folder before it. It follows a symbolic link only where no user but root and uhyve's own can have made it,
-//! as Linux does in sticky folders (`fs.protected_symlinks`). At the end of the path it gets an `O_PATH`
-//! descriptor of the inode, which has no effect on devices or FIFOs, and compares the inode's type with the
-//! expected [`Kind`]. Then it opens the same inode by that descriptor: no file can take its place between the
-//! check and the open.
+//! previous folder. It follows a symbolic link only if no users except root and uhyve's own user can have
+//! made the link, similar to Linux in sticky folders (`fs.protected_symlinks`). At the end of the path it
+//! opens an `O_PATH` descriptor of the inode, which has no effect on devices or FIFOs, and compares the
+//! inode's type with the expected [`Kind`]. Then it opens the same inode through this descriptor, so no other
+//! file can take its place between the check and the open.
 //!
-//! Below a folder that is read as a whole, no link is followed at all: [`beneath`].
+//! Below a folder that is read as a whole, no link is followed at all (see [`beneath`]).
 //!
 //! `cargo xtask lint` finds files that are opened by other means.
 
@@ -33,7 +33,7 @@ use crate::mount::MountConfig;
 /// Maximum number of symbolic links that are followed in a path, as in Linux (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// Flags of a descriptor that only names an inode, even if it is a symbolic link.
+/// Flags of a descriptor that only refers to an inode, even if the inode is a symbolic link.
 const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Resolution of one name: below the directory, in its file system, and through no link.
@@ -42,9 +42,9 @@ const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Opens or makes a file by its name in a directory: in the directory's file system, and through no link. The
-/// descriptor is closed when this process executes a program, and a terminal does not become its controlling
-/// terminal. Without `O_PATH`, the open does not wait for the other end of a FIFO.
+/// Opens or creates a file by its name in a directory, without following links or leaving the directory's
+/// file system. The flags always include close-on-exec and `O_NOCTTY`. Without `O_PATH`, the open does not
+/// wait for the other end of a FIFO.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn beneath(directory: impl AsFd, name: &[u8], flags: OFlags, mode: Mode) -> 
     openat2(directory, name, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, mode, CONFINED)
 }
 
-/// Opens the inode that a descriptor (`O_PATH`) refers to, whatever file has its name by now.
+/// Opens the inode that an `O_PATH` descriptor refers to, even if another file has its name by now.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-/// Why a path is refused, beside errors of the host.
+/// Why a path is refused, apart from errors of the host.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error(
@@ -142,13 +142,13 @@ pub struct Place {
     pub folder: OwnedFd,
     /// Name in the folder, without a slash.
     pub name: OsString,
-    /// The inode, which is no link, by a descriptor (`O_PATH`); `None` if the name does not exist.
+    /// `O_PATH` descriptor of the inode, which is not a link; `None` if the name does not exist.
     pub inode: Option<OwnedFd>,
 }
 
 impl Opener {
-    /// An opener for a machine that mounts these folders. A folder that cannot be examined has no effect: to
-    /// mount it is an error of its own.
+    /// Creates an opener for a machine that mounts these folders. A folder that cannot be examined is ignored
+    /// here, because mounting it fails anyway.
     #[must_use]
     pub fn new(mounts: &[MountConfig]) -> Self {
         let any = Self::default();
@@ -164,7 +164,7 @@ impl Opener {
     ///
     /// # Errors
     ///
-    /// The host's, a link that may not be followed, or something else than `kind`.
+    /// An error of the host, a link that may not be followed, or a file that is not of this `kind`.
     pub fn read(&self, path: &Path, kind: Kind) -> io::Result<File> {
         self.open(path, kind, OFlags::RDONLY)
     }
@@ -176,8 +176,8 @@ impl Opener {
     /// See [`read`](Self::read).
     pub fn open(&self, path: &Path, kind: Kind, flags: OFlags) -> io::Result<File> {
         let inode = self.find(path, kind)?;
-        // `O_NONBLOCK`: the open does not wait until a lease on the file is broken. For block devices the
-        // flag has other meanings.
+        // With `O_NONBLOCK`, the open of a regular file does not wait until a lease on the file is broken.
+        // For block devices the flag has other meanings, so it is not set.
         let is_file = FileType::from_raw_mode(fstat(&inode)?.st_mode) == FileType::RegularFile;
         let flags = if is_file { flags | OFlags::NONBLOCK } else { flags };
         Ok(reopen(inode, flags)?.into())
@@ -194,11 +194,11 @@ impl Opener {
         Ok(inode)
     }
 
-    /// Finds the folder in which a path ends, to make a file there.
+    /// Finds the folder in which a path ends, so that a file can be created there.
     ///
     /// # Errors
     ///
-    /// The host's, a link that may not be followed, or something that exists and is no regular file.
+    /// An error of the host, a link that may not be followed, or an existing file that is not a regular file.
     pub fn place_of_file(&self, path: &Path) -> io::Result<Place> {
         let place = self.place(path)?;
         place.inode.as_ref().map_or(Ok(()), |inode| require(inode, Kind::File))?;
@@ -232,7 +232,7 @@ struct Walk<'a> {
     path: PathBuf,
     /// Names that are left.
     rest: VecDeque<OsString>,
-    /// The folder is, or is below, one that a guest can write.
+    /// True if the folder is one that a guest can write, or is below such a folder.
     is_guest_writable: bool,
     /// Number of links that were followed.
     links: usize,
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
             let root = Self::begin(self.opener, Path::new("/"))?;
             *self = Self { rest: mem::take(&mut self.rest), links: self.links, ..root };
         }
-        // The rest of the path is relative to the target, so the target's names come first.
+        // The rest of the path is relative to the target, so the target's names come before it.
         names(&target).into_iter().rev().for_each(|name| self.rest.push_front(name));
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Opener {
         self.guest_writable.contains(&identity(folder))
     }
 
-    /// Returns true if a folder, or one above it, is one that a guest can write.
+    /// Returns true if a guest can write the folder or a folder above it.
     fn is_below_mount(&self, folder: &OwnedFd) -> io::Result<bool> {
         if self.guest_writable.is_empty() {
             return Ok(false);
@@ -315,7 +315,7 @@ impl Opener {
     }
 }
 
-/// Names in a path, without `/` and `.`.
+/// Returns the names in a path, without `/` and `.`.
 fn names(path: &Path) -> VecDeque<OsString> {
     let name = |component: Component<'_>| match component {
         Component::Normal(_) | Component::ParentDir => Some(component.as_os_str().to_owned()),
@@ -324,9 +324,10 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(name).collect()
 }
 
-/// Returns true if only root and this user can have made a link in a folder: others cannot write to it, or it
-/// is a sticky one, such as /tmp, and the link is not theirs. The group of an ordinary user's own folder is
-/// often theirs alone.
+/// Returns true if only root or this user can have made a link in a folder: other users cannot write to the
+/// folder, or the folder is sticky, such as /tmp, and the link does not belong to another user. If an
+/// ordinary user owns the folder, write permission for its group is accepted, because such a group often has
+/// only this user.
 fn is_trusted(folder: &Stat, link: &Stat) -> bool {
     let user = geteuid();
     let is_own = |status: &Stat| status.st_uid == 0 || status.st_uid == user.as_raw();

@@ -18,7 +18,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 /// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
 
-/// Reason for which a port of the host cannot be forwarded.
+/// Reason why a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// Another socket is bound to the port (`EADDRINUSE`).
@@ -32,7 +32,7 @@ pub enum PortError {
     /// The host has no such address (`EADDRNOTAVAIL`).
     #[error("{0} is no address of this host: `ip address` prints its addresses")]
     Address(IpAddr),
-    /// A passed socket is of a kind whose clients cannot be forwarded.
+    /// A passed socket is neither a TCP listener nor a UDP socket.
     #[error(
         "--listen-fd: the descriptor for port {0} of the guest is {1}: it has to be a TCP socket that listens, or a UDP socket"
     )]
@@ -49,7 +49,7 @@ pub struct BoundPorts {
     pub listeners: Vec<(TcpListener, u16)>,
     /// UDP sockets, each with the port of the guest.
     pub sockets: Vec<(UdpSocket, u16)>,
-    /// The forwards whose port of the host was chosen.
+    /// The forwards for which the host has chosen the port.
     pub chosen: Vec<PortForward>,
 }
 
@@ -60,7 +60,7 @@ pub struct BoundPorts {
 /// See [`PortError`].
 pub fn bind(forwards: &[PortForward]) -> Result<BoundPorts, PortError> {
     let mut bound = BoundPorts::default();
-    // The given ports come first, so that none of them is chosen for another.
+    // Binds the ports with a number first, so that the host cannot choose one of them for port 0.
     let given = forwards.iter().filter(|forward| forward.host != 0);
     for forward in given.flat_map(|forward| forward.each()) {
         bound.add(bind_forward(&forward)?, forward.guest.get());
@@ -107,7 +107,7 @@ impl BoundPorts {
     }
 }
 
-/// Message about a port that was chosen.
+/// Returns the message about a port that the host has chosen.
 #[must_use]
 pub fn message(forward: &PortForward) -> String {
     let PortForward { protocol, address, host, guest, .. } = forward;
@@ -133,13 +133,13 @@ impl Socket {
             sockopt::set_ipv6_v6only(&socket, false)?;
         }
         if protocol == Protocol::Tcp {
-            // The port may be bound again although connections of a former listener linger.
+            // Permits binding the port although connections of a previous listener linger.
             sockopt::set_socket_reuseaddr(&socket, true)?;
         }
         net::bind(&socket, &SocketAddr::new(address, port))?;
         match protocol {
             Protocol::Tcp => {
-                // Another listener at the port makes this fail.
+                // Fails if there is another listener at the port.
                 net::listen(&socket, BACKLOG)?;
                 Ok(Self::Tcp(socket.into()))
             }
@@ -190,11 +190,11 @@ mod tests {
     use std::process;
     use std::sync::atomic::{AtomicU16, Ordering};
 
-    /// Ports that hosts give no socket which asks for any: no other program takes one of them meanwhile.
+    /// Ports outside the ephemeral range: no other program that asks for any port gets one of them meanwhile.
     const UNASSIGNED: Range<u16> = 20_000..30_000;
 
-    /// Number of ports of [`UNASSIGNED`] that were tried: tests run at the same time, and none tries another
-    /// one's port.
+    /// Number of ports of [`UNASSIGNED`] that were tried. Tests run at the same time, and each must try
+    /// different ports.
     static TRIED: AtomicU16 = AtomicU16::new(0);
 
     fn forward(text: &str) -> PortForward {

@@ -4,21 +4,21 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// Rate of a token bucket, and its capacity.
+/// Rate and capacity of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Tokens per second.
     pub per_second: NonZeroU64,
-    /// Maximum number of tokens that are kept: those of one second, unless it is given.
+    /// Capacity of the bucket in tokens. By default, the tokens of one second.
     pub burst: NonZeroU64,
 }
 
-/// Limits of a device, or of one direction of it. Without a rate there is no limit.
+/// Limits of a device, or of one direction of a device. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Bytes.
     pub bytes: Option<Rate>,
-    /// Requests to a disk or for a mounted folder, or frames.
+    /// Operations: requests to a disk, requests to a mounted folder, or frames.
     pub operations: Option<Rate>,
 }
 
@@ -70,7 +70,7 @@ impl FromStr for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// The text that [`FromStr`] reads.
+    /// Writes the text that [`FromStr`] parses.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.per_second)?;
         if self.burst == self.per_second { Ok(()) } else { write!(out, "/{}", self.burst) }

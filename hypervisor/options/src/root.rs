@@ -35,7 +35,7 @@ pub enum RootError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A folder is too far below the one that is packed.
+    /// A folder is nested too deeply in the folder that is packed.
     #[error("--root: {path} is more than {limit} folders deep", path = .path.display())]
     TooDeep {
         /// Path of the folder.
@@ -88,7 +88,7 @@ impl RootTree {
         Ok(tree)
     }
 
-    /// Makes the checks of [`Self::load`], without packing a folder.
+    /// Makes the checks of [`Self::load`], but does not pack a folder.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl RootTree {
         }
     }
 
-    /// Messages about the files that are left out.
+    /// Returns messages about the files that are left out.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let note = |path: &PathBuf| {
             format!("note: --root leaves {} out: it is neither file nor folder nor link", path.display())

@@ -7,18 +7,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub struct SocketEntry {
     /// Own address and port.
     pub local: SocketAddr,
-    /// Address and port of the peer; unspecified without one.
+    /// Address and port of the peer; unspecified if there is no peer.
     pub remote: SocketAddr,
     /// State, by the numbers of TCP (linux/tcp_states.h).
     pub state: u8,
-    /// The user who has made the socket.
+    /// The user who has created the socket.
     pub user: u32,
-    /// The inode; 0 if no program has the socket any more, and then `user` is root.
+    /// The inode. It is 0 if no program has the socket any more; then `user` is root.
     pub inode: u64,
 }
 
 impl SocketEntry {
-    /// Parses a line; `None` of the heading.
+    /// Parses a line. Returns `None` for the heading.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         // Number, local and remote address, state, queues, timer, retransmissions, user, timeout, inode.

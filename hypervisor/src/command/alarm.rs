@@ -1,8 +1,8 @@
-//! The time limit while a machine is being loaded: arguments, image and tree are read, and its programs
-//! start.
+//! The time limit while a machine is loaded: arguments, image and tree are read, and helper programs start.
 //!
-//! The main thread, which waits for the end of a machine that runs, is busy meanwhile, and there is no other
-//! one: the sandbox confines a process of one thread. So a timer of the host sends signals.
+//! The main thread enforces the limit only once the machine runs. During loading it is busy, and there must
+//! be no second thread, because the sandbox can confine only a process with one thread. So a timer of the
+//! host enforces the limit with signals.
 
 use std::io;
 use std::sync::OnceLock;
@@ -17,20 +17,20 @@ use vmm_sys_util::signal::register_signal_handler;
 
 use crate::report::{self, TIMED_OUT};
 
-/// Time from the signal that is reported to one that also ends a call of the host that cannot be interrupted,
-/// such as a read from a server that does not answer.
+/// Time from the first signal, whose handler reports the limit, to the second. The second also ends a process
+/// in a system call that cannot be interrupted, such as a read from a server that does not answer.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Minimum time of a timer: 0 would disable it.
+/// Minimum time of a timer, because 0 would disable it.
 const MIN_DELAY: Duration = Duration::from_nanos(1);
 
-/// Maximum time of a timer, 34 years: that of the host's has a sign.
+/// Maximum time of a timer: 34 years. It bounds the value, because the host's time type is signed.
 const MAX_DELAY: Duration = Duration::from_secs(1 << 30);
 
 /// Message of the handler.
 static MESSAGE: OnceLock<String> = OnceLock::new();
 
-/// The report is not in place yet: the handler leaves the end to the main thread.
+/// The report is not in place yet, so the handler leaves the end to the main thread.
 const EARLY: u8 = 0;
 /// The limit was reached while the state was [`EARLY`].
 const EXPIRED: u8 = 1;
@@ -44,7 +44,8 @@ static STATE: AtomicU8 = AtomicU8::new(EARLY);
 pub(crate) struct Alarm(#[expect(dead_code, reason = "they are deleted with this object")] [Timer; 2]);
 
 impl Alarm {
-    /// Ends this process with [`TIMED_OUT`] unless this object is dropped within `limit` from `start` on.
+    /// Starts timers that end this process with [`TIMED_OUT`], unless this object is dropped before `start`
+    /// plus `limit`.
     ///
     /// # Errors
     ///
@@ -61,8 +62,8 @@ impl Alarm {
     }
 }
 
-/// Makes the handler end the process by itself from now on, because the report is in place. If the limit was
-/// reached before, ends the process now.
+/// The report is in place: from now on, the handler ends the process by itself. If the limit was already
+/// reached, ends the process now.
 pub(crate) fn arm() {
     if STATE.swap(ARMED, Ordering::SeqCst) == EXPIRED {
         end();
@@ -86,7 +87,7 @@ extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_vo
 /// Reports that the limit was reached, and exits, by write(2) and _exit(2).
 fn end() -> ! {
     let message = MESSAGE.get().map_or("", String::as_str);
-    // It fails if standard error is closed.
+    // Fails if standard error is closed.
     let _: rustix::io::Result<usize> = rustix::io::write(io::stderr(), message.as_bytes());
     report::write_end_at_once(TIMED_OUT);
     low_level::exit(TIMED_OUT.into())

@@ -16,14 +16,14 @@ use crate::memory::Memory;
 use crate::sandbox::protections::{self, MissingProtection, Protection};
 use crate::sandbox::{LandlockLevel, filter_cost, jail, speculation};
 
-/// Prints which engines work. The exit code is 0 if one runs guests at native speed. With
-/// `allow_partial_sandbox` the process engine works without all of landlock, too. A protection of `required`
-/// that is missing is an error.
+/// Prints which engines work, and which protections are in force. The exit code is 0 if an engine runs guests
+/// at native speed, and no protection in `required` is missing. With `allow_partial_sandbox`, the process
+/// engine counts as working even if landlock is incomplete.
 pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>, required: &[Protection]) -> ExitCode {
     let (kvm, process) = (kvm(), process(allow_partial_sandbox));
     let (kvm_works, process_works) = (kvm.is_ok(), process.is_ok());
-    // It fails if the reader has closed the pipe.
     let missing = required_missing(required, jail, kvm_works);
+    // Fails if the reader has closed the pipe.
     let _: io::Result<()> = print(&state(kvm), &state(process), jail);
     if let Some(missing) = &missing {
         say(format_args!("error: {missing}"));
@@ -32,7 +32,7 @@ pub(crate) fn main(allow_partial_sandbox: bool, jail: Option<&Jail>, required: &
     if works { ExitCode::SUCCESS } else { ExitCode::from(NOT_STARTED) }
 }
 
-/// The first protection that is required and that a guest would not have.
+/// Returns the first required protection that a guest would not have.
 fn required_missing(
     required: &[Protection],
     jail: Option<&Jail>,
@@ -50,7 +50,7 @@ fn print(kvm: &str, process: &str, jail: Option<&Jail>) -> io::Result<()> {
     writeln!(stdout, "landlock: {}", LandlockLevel::of_host().describe())?;
     writeln!(stdout, "system call filters: {}", filter_cost::report())?;
     speculation::report().iter().chain(&kvm::report()).try_for_each(|line| writeln!(stdout, "{line}"))?;
-    // Last of all: it is entered.
+    // This must come last, because the process enters the jail.
     writeln!(stdout, "jail: {}", jail::try_out(jail))
 }
 

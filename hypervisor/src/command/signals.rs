@@ -1,9 +1,9 @@
 //! Events of the main thread: shutdown of the VM, SIGINT, SIGTERM and SIGHUP, and time limits.
 //!
-//! The main thread waits for all of them by epoll(7). A signal handler may only make async-signal-safe calls,
-//! so each signal has a socket pair: its handler writes a byte, and epoll reports the other end as readable
-//! (the self-pipe trick). While the main thread does not wait, for example while it loads an image, the
-//! handler exits the process at once instead.
+//! The main thread waits for all of them with epoll(7). A signal handler may only make async-signal-safe
+//! calls, so each signal has a socket pair: its handler writes a byte to one end, and epoll reports the other
+//! end as readable (the self-pipe trick). While the main thread is not waiting, for example while it loads an
+//! image, the handler exits the process at once instead.
 
 use std::fs;
 use std::io::{self, Read};
@@ -27,9 +27,10 @@ use crate::vcpu::manager::ignore_signal;
 /// Signals that request the end of the guest.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Signals that get an empty handler, because their disposition is inherited from the parent. If SIGCHLD were
-/// ignored, the kernel would reap the guest's process before uhyve reads its status. Without a handler for
-/// SIGXFSZ, a write beyond the file size limit would kill this process, instead of returning an error.
+/// Signals that get an empty handler, so that the disposition inherited from the parent does not matter. If
+/// SIGCHLD were ignored, the kernel would reap the guest's process before uhyve reads its status. Without a
+/// handler for SIGXFSZ, a write beyond the file size limit would kill this process, instead of returning an
+/// error.
 const NOT_INHERITED: [i32; 2] = [libc::SIGCHLD, libc::SIGXFSZ];
 
 /// epoll data of the VM's shutdown event.
@@ -40,15 +41,15 @@ const SHUTDOWN: u64 = u64::MAX;
 pub enum MainEvent {
     /// The VM has shut down.
     Shutdown,
-    /// The process has received the signal of this number.
+    /// The process has received the signal with this number.
     Signal(u8),
     /// The deadline has passed.
     Timeout,
 }
 
-/// Unblocks all signals. The signal mask is inherited, and a parent that reads signals by signalfd(2) blocks
-/// them. With such a mask this process would not notice requests to end, and could not interrupt a vCPU. Call
-/// this function before any thread is started, because threads inherit the mask, too.
+/// Unblocks all signals. A process inherits the signal mask, and a parent that reads signals with signalfd(2)
+/// has blocked them. With such a mask this process would not notice requests to end, and could not interrupt
+/// a vCPU. Call this function before any thread is started, because threads inherit the mask, too.
 ///
 /// # Errors
 ///
@@ -63,7 +64,7 @@ pub struct Signals {
     epoll: Epoll,
     /// Signals with their pipes, to which the handlers write.
     pipes: Vec<(i32, UnixStream)>,
-    /// True while no thread is in [`Self::wait`]: then a signal exits the process at once.
+    /// True while no thread is in [`Self::wait`]. A signal then exits the process at once.
     exits_at_once: Arc<AtomicBool>,
 }
 
@@ -84,7 +85,8 @@ impl Signals {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             let code = u8::try_from(signal).map_or(u8::MAX, |number| SIGNAL_BASE.saturating_add(number));
-            // Registered before the pipe: handlers run in this order, and the process must exit first.
+            // Registered before the pipe, because handlers run in the order of registration, and the exit
+            // must come first.
             exit_on(signal, code, Arc::clone(&signals.exits_at_once))?;
             pipe::register(signal, write)?;
             signals.watch(read.as_raw_fd(), signals.pipes.len() as u64)?;
@@ -97,7 +99,8 @@ impl Signals {
         self.epoll.ctl(ControlOperation::Add, fd, EpollEvent::new(EventSet::IN, data))
     }
 
-    /// Makes [`Self::wait`] return once `shutdown` is readable. The event stays open as long as this object.
+    /// Makes [`Self::wait`] return once `shutdown` is readable. The caller keeps the event open as long as
+    /// this object exists.
     ///
     /// # Errors
     ///
@@ -160,7 +163,7 @@ fn is_ignored(signal: i32) -> bool {
     u32::try_from(signal - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 != 0)
 }
 
-/// Converts a timeout for epoll_wait(2): rounded up, -1 for none.
+/// Converts a timeout to milliseconds for epoll_wait(2), rounded up; -1 if there is no timeout.
 fn milliseconds(left: Option<Duration>) -> i32 {
     left.map_or(-1, |left| i32::try_from(left.as_millis().saturating_add(1)).unwrap_or(i32::MAX))
 }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn ignored_signals_are_those_of_the_process() {
         assert!(!super::is_ignored(signal_hook::consts::SIGTERM));
-        // Rust's runtime ignores it.
+        // Rust's runtime sets SIGPIPE to ignored.
         assert!(super::is_ignored(signal_hook::consts::SIGPIPE));
     }
 
@@ -200,7 +203,7 @@ mod tests {
         let exits_at_once = Arc::clone(&signals.exits_at_once);
         let later = thread::spawn(move || {
             let begin = Instant::now();
-            // Before that, the signal would exit this process.
+            // Wait until the thread is in `wait`: before that, the signal would exit this process.
             while exits_at_once.load(Ordering::Relaxed) {
                 assert!(begin.elapsed() < LONG, "no thread waits");
                 thread::yield_now();

@@ -37,7 +37,7 @@ pub struct Block {
     host_failure: WarnOnce,
 }
 
-/// Reason for which a request fails.
+/// Reason why a request fails.
 #[derive(Debug, thiserror::Error)]
 enum BlockRequestError {
     /// The request is invalid.
@@ -46,14 +46,14 @@ enum BlockRequestError {
     /// The device does not support requests of this type.
     #[error("request of unknown type {0}")]
     Unsupported(u32),
-    /// The host fails.
+    /// The host's file I/O or the access to guest memory fails.
     #[error(transparent)]
     Host(#[from] DeviceError),
 }
 
 impl Block {
-    /// Disk as large as `file`, rounded down to whole sectors. The device moves the file's offset and relies
-    /// on its size: no other code should use either.
+    /// Creates a disk as large as `file`, rounded down to whole sectors. The device moves the file's offset
+    /// and relies on the file's size, so no other code should change these.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Block {
         })
     }
 
-    /// The disk, with limits of bytes and requests.
+    /// Returns the disk with rate limits for bytes and requests.
     #[must_use]
     pub fn with_limiter(self, limiter: RateLimiter) -> Self {
         Self { limiter, ..self }
@@ -123,7 +123,7 @@ impl Block {
         }
     }
 
-    /// Warns of a failed request and returns its status.
+    /// Logs a warning about a failed request, and returns its status byte.
     fn fail(&mut self, error: &BlockRequestError) -> u32 {
         let (warning, status) = match error {
             BlockRequestError::Invalid(_) => (&mut self.invalid_request, VIRTIO_BLK_S_IOERR),

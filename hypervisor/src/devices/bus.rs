@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hermit_interface::boot_info::Region;
 
-/// A device with memory-mapped registers. Several vCPUs may access it at the same time: it does its own
-/// locking.
+/// A device with memory-mapped registers. Several vCPUs may access the device at the same time, so it does
+/// its own locking.
 ///
-/// `offset` is relative to the start of the device's range. An access lies within the range; its width and
-/// alignment are arbitrary.
+/// `offset` is relative to the start of the device's range. The bus ensures that an access lies within the
+/// range; width and alignment are arbitrary.
 pub trait BusDevice: Debug + Send + Sync {
     /// Reads `data.len()` bytes at `offset`.
     fn read(&self, offset: u64, data: &mut [u8]);
@@ -20,7 +20,7 @@ pub trait BusDevice: Debug + Send + Sync {
     fn write(&self, offset: u64, data: &[u8]);
 }
 
-/// Reason for which a device cannot be added to the bus.
+/// Reason why a device cannot be added to the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
     /// The range is empty, or exceeds the address space.
@@ -38,7 +38,7 @@ struct MappedDevice {
     device: Arc<dyn BusDevice>,
 }
 
-/// Devices by address. Outside all ranges, a read returns all ones and a write is dropped, as on PCI.
+/// Devices by address. A read outside all ranges returns all ones, and a write there is dropped, as on PCI.
 #[derive(Debug, Default)]
 pub struct Bus {
     devices: BTreeMap<u64, MappedDevice>,
@@ -47,7 +47,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Bus without devices.
+    /// Creates a bus without devices.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -61,8 +61,8 @@ impl Bus {
     pub fn insert(&mut self, range: Region, device: Arc<dyn BusDevice>) -> Result<(), BusError> {
         let last = range.size.checked_sub(1).and_then(|rest| range.start.checked_add(rest));
         let last = last.ok_or(BusError::Range)?;
-        // Only the device with the highest start up to `last` can overlap: the ranges before it do not
-        // overlap each other.
+        // Ranges on the bus do not overlap each other. So if a device overlaps the new range, the last device
+        // that starts at or before `last` does.
         let before = self.devices.range(..=last).next_back();
         if before.is_some_and(|(&start, entry)| range.start < start.saturating_add(entry.size)) {
             return Err(BusError::Overlap);
@@ -92,19 +92,19 @@ impl Bus {
         }
     }
 
-    /// Number of reads outside all ranges.
+    /// Returns the number of reads outside all ranges.
     #[must_use]
     pub fn unclaimed_reads(&self) -> u64 {
         self.unclaimed_reads.load(Ordering::Relaxed)
     }
 
-    /// Number of writes outside all ranges.
+    /// Returns the number of writes outside all ranges.
     #[must_use]
     pub fn unclaimed_writes(&self) -> u64 {
         self.unclaimed_writes.load(Ordering::Relaxed)
     }
 
-    /// The device whose range contains the whole access, and the offset in its range.
+    /// Returns the device whose range contains the whole access, and the offset of the access in this range.
     fn find(&self, address: u64, length: usize) -> Option<(&dyn BusDevice, u64)> {
         // The last device that starts at or before the address is the only candidate.
         let (start, entry) = self.devices.range(..=address).next_back()?;
@@ -120,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::{Arc, Mutex};
 
-    /// Device that reads as the offset's low byte and records writes.
+    /// Device that records writes. A read at an offset returns the low byte of the offset.
     #[derive(Debug, Default)]
     struct MockDevice(Mutex<Vec<(u64, Vec<u8>)>>);
 

@@ -1,9 +1,9 @@
 //! The host's clock for the guest ([`hermit_interface::machine::CLOCK`]): the host's wall clock, and the
 //! frequency of the time-stamp counter.
 //!
-//! The frequency is measured by two samples of the counter and of the host's clock. The longer the time
-//! between them, the more precise is the result. So the boot information has a first value, and the guest
-//! reads this register later to correct it.
+//! The frequency is computed from two samples of the counter and of the host's clock. The result is more
+//! precise if more time passes between the samples. So the boot information has a first value, and the guest
+//! reads a register later to correct it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,21 +19,21 @@ use crate::image::boot;
 /// Value of a register that has no value.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Tolerance in the comparison of the time for which the host was suspended. A larger difference restarts the
-/// measurement.
+/// Tolerance when two values of the host's suspension time are compared. A larger difference means that the
+/// host was suspended between them, and restarts the measurement.
 const SUSPEND_TOLERANCE: Duration = Duration::from_millis(1);
 
 /// The host's clock.
 #[derive(Debug)]
 pub struct HostClock {
-    /// Start of the measurement of the counter; `None` if its frequency is not constant.
+    /// Start of the frequency measurement; `None` if the frequency is not constant.
     start: Option<Mutex<Anchor>>,
-    /// Seconds by which the wall clock steps after its first reading. For tests.
+    /// Seconds by which the guest sees the wall clock step after its first reading. For tests.
     step_seconds: i64,
     was_read: AtomicBool,
 }
 
-/// Start of a measurement of the counter.
+/// Sample of counter and clock at one moment, and the suspension time of the host until then.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     sample: TscSample,
@@ -45,9 +45,9 @@ impl Anchor {
         Self { sample: tsc::sample(), suspended: suspended() }
     }
 
-    /// Frequency of the counter in Hz from this moment to another one; `None` if the host was suspended
-    /// meanwhile. During a suspension, the counter may have stopped, or may have counted while
-    /// `CLOCK_MONOTONIC` stood still.
+    /// Returns the frequency of the counter in Hz between this moment and `end`; `None` if the host was
+    /// suspended in between. During a suspension, `CLOCK_MONOTONIC` stands still, but the counter may or may
+    /// not count.
     fn frequency(self, end: Self) -> Option<u64> {
         let is_suspended = end.suspended.abs_diff(self.suspended) > SUSPEND_TOLERANCE;
         let frequency = tsc::frequency_hz(self.sample, end.sample);
@@ -80,7 +80,7 @@ impl HostClock {
     }
 }
 
-/// Time that the host has been suspended.
+/// Returns the total time for which the host has been suspended.
 fn suspended() -> Duration {
     let now = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
     let monotonic = now(ClockId::Monotonic);
@@ -96,7 +96,7 @@ impl BusDevice for HostClock {
         };
         match <&mut [u8; 8]>::try_from(&mut *data) {
             Ok(data) => *data = value.unwrap_or(UNKNOWN).to_le_bytes(),
-            // Registers are read as a whole only.
+            // Only reads of a whole register are supported.
             Err(_) => data.fill(0xff),
         }
     }

@@ -1,4 +1,4 @@
-//! The console device (virtio 1.2 §5.3): one port, with a queue of input and a queue of output.
+//! The console device (virtio 1.2 §5.3): one port, with an input queue and an output queue.
 
 mod config;
 mod escape;
@@ -21,7 +21,7 @@ use super::virtio::{
     DeviceError, EventValidity, HostEvent, Interest, QueueProgress, QueueSink, VirtioDevice,
 };
 
-/// A virtio console: that of standard input and output, or that of standard error.
+/// A virtio console. One console serves standard input and output, another one standard error.
 #[derive(Debug)]
 pub struct ConsoleDevice {
     input: Option<ConsoleInput>,
@@ -29,7 +29,7 @@ pub struct ConsoleDevice {
 }
 
 impl ConsoleDevice {
-    /// Console that writes to `output` and reads from `input`, if there is any.
+    /// Creates a console that writes to `output`, and reads from `input` if there is one.
     #[must_use]
     pub fn new(output: Output, input: Option<ConsoleInput>) -> Self {
         Self { input, output }

@@ -32,13 +32,13 @@ pub struct Entropy<S = HostRandom> {
 }
 
 impl<S: Read> Entropy<S> {
-    /// Device that reads its random bytes from `source`.
+    /// Creates a device that reads its random bytes from `source`.
     #[must_use]
     pub fn new(source: S) -> Self {
         Self { source }
     }
 
-    /// Fills the first [`MAX_REQUEST`] bytes of `buffers`. Returns the number of bytes written.
+    /// Fills at most the first [`MAX_REQUEST`] bytes of `buffers`. Returns the number of bytes written.
     fn fill(&mut self, mut buffers: Buffers, memory: &GuestMemoryMmap) -> Result<u32, DeviceError> {
         let mut buffers = buffers.take(MAX_REQUEST);
         let mut written = 0;

@@ -8,9 +8,10 @@
 //! | `folder` | calls on files of the host, confined to the folder |
 //! | `vectored` | reads and writes between files and guest memory |
 //!
-//! The guest may be hostile. A path is never passed to the host: the guest names inodes that it has looked
-//! up, for which this device has descriptors, and single components of paths in them. Symbolic links are
-//! never followed here; the guest reads their targets and follows them itself, in its own tree.
+//! The guest may be hostile, so a path of the guest is never passed to the host. Instead, a request names a
+//! node that the guest has looked up, and a single path component in it. The device holds a descriptor for
+//! each such node. It never follows symbolic links: the guest reads a link's target, and follows it in its
+//! own tree.
 
 mod config;
 mod folder;
@@ -48,7 +49,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Opens the folder. The device keeps at most `max_descriptors` descriptors of the host open.
+    /// Opens the folder. The device keeps at most `max_descriptors` file descriptors open.
     ///
     /// # Errors
     ///
@@ -67,12 +68,12 @@ impl FileSystem {
         Ok(Self { tag, server, limiter: RateLimiter::default(), invalid_request })
     }
 
-    /// Limits bytes and requests per second.
+    /// Sets the limits of bytes and requests per second.
     pub fn set_limiter(&mut self, limiter: RateLimiter) {
         self.limiter = limiter;
     }
 
-    /// Descriptor of the folder (`O_PATH`).
+    /// Returns the descriptor of the folder (`O_PATH`).
     #[must_use]
     pub fn folder(&self) -> Arc<OwnedFd> {
         self.server.folder()
@@ -129,7 +130,8 @@ impl VirtioDevice for FileSystem {
             Ok(Completion { written, work })
         };
         if index == HIGH_PRIORITY {
-            // References that are dropped free memory of the host.
+            // This queue only drops references (FORGET), which frees memory of the host, so it has no rate
+            // limit.
             return serve_chains(queue, memory, |chain| serve(self, chain));
         }
         let mut limiter = mem::take(&mut self.limiter);
@@ -146,7 +148,7 @@ impl VirtioDevice for FileSystem {
         self.limiter.lift();
     }
 
-    // Writes that the guest has made before it ended reach the host.
+    // All queues count as output, so that writes that the guest has made before its end reach the host.
     fn is_output(&self, _index: usize) -> bool {
         true
     }

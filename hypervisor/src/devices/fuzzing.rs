@@ -1,4 +1,4 @@
-//! Fuzz targets of the devices: each derives the behaviour of a guest from arbitrary bytes.
+//! Fuzz targets of the devices. Each target derives the behaviour of a guest from arbitrary bytes.
 //!
 //! A target creates a device with its registers and a small guest memory, and uses no threads, so the same
 //! bytes always have the same effect. For most targets the bytes are the contents of guest memory: the
@@ -38,7 +38,7 @@ use super::virtio::{EventValidity, VirtioDevice};
 /// Size of guest memory in bytes.
 const MEMORY: u64 = 0x1_0000;
 
-/// Address of the available ring. The fuzzer's bytes are written from here on: to the available ring, ...
+/// Address of the available ring. The fuzzer's bytes begin here. They fill the available ring, ...
 const AVAILABLE: u32 = 0x10;
 
 /// ... the descriptor table, and buffers.
@@ -148,8 +148,8 @@ fn set_up(device: Box<dyn VirtioDevice>) -> Option<(MmioRegisters, GuestMemoryMm
     Some((registers, memory))
 }
 
-/// Initialises a device with `data` in guest memory, and processes its queues. All queues have the same
-/// rings.
+/// Initialises a device with `data` in guest memory, and processes its queues. All queues use the same rings
+/// in memory.
 fn process_queues(device: Box<dyn VirtioDevice>, data: &[u8]) {
     let Some((mut registers, memory)) = set_up(device) else { return };
     let max = hermit_interface::to_usize(MEMORY - u64::from(AVAILABLE));
@@ -159,7 +159,7 @@ fn process_queues(device: Box<dyn VirtioDevice>, data: &[u8]) {
     }
     start(&mut registers);
     assert!(registers.is_running(), "the initialisation conforms to the specification");
-    // Several times for each queue: one call may yield before it has seen all chains.
+    // Serves each queue several times, because one call may yield before it has seen all chains.
     for index in (0..registers.queue_count()).cycle().take(8) {
         registers.serve(index);
         check(&registers);
@@ -245,7 +245,7 @@ fn step(source: &mut ByteSource<'_>, registers: &mut MmioRegisters, memory: &Gue
             let data = data.get(..usize::from(width % 9))?;
             registers.write(u16::from_le_bytes([low, high % 2]).into(), data);
         }
-        // Existing registers with small values, which are more likely to be valid.
+        // Writes small values to existing registers, because such writes are more likely to be valid.
         3 | 4 => {
             let [register, low, high] = source.take()?;
             write(registers, u32::from(register & 0x3f) * 4, u16::from_le_bytes([low, high]).into());
@@ -269,7 +269,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Guest memory whose ring indices are mostly valid, so that chains are processed.
+    /// Generates guest memory whose ring indices are mostly valid, so that the device processes chains.
     fn guest() -> impl Strategy<Value = Vec<u8>> {
         let descriptor = (0u64..MEMORY, 0u32..0x2000, 0u16..8, 0u16..17);
         let arbitrary = (any::<u64>(), any::<u32>(), any::<u16>(), any::<u16>());

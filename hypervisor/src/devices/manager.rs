@@ -2,9 +2,9 @@
 //!
 //! Devices are created in a fixed order. The number of a device in this order is its interrupt line, and
 //! determines the address of its registers. The boot information passes both to the kernel. The manager also
-//! decides by which thread each virtqueue is served. Devices that never block share one thread. A device
-//! whose host side may block, such as a disk, has a thread of its own, so it delays no other device; and each
-//! thread has a role, by which the sandbox chooses its system-call filter.
+//! assigns a thread to each virtqueue. Devices whose host side never blocks share one thread. A device whose
+//! host side may block, such as a disk, has a thread of its own, so it does not delay other devices. Each
+//! thread has a role, which determines the thread's system-call filter.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -35,10 +35,10 @@ use crate::memory::Memory;
 use crate::network::{self, NetworkError, PreparedNetwork};
 use crate::sandbox::{Folder, Role};
 
-/// Number of descriptors that are reserved for everything except mounts.
+/// Number of file descriptors that are reserved for everything except mounts.
 const RESERVED_DESCRIPTORS: usize = 512;
 
-/// Bounds of the number of descriptors of a mount.
+/// Minimum and maximum number of file descriptors of a mount.
 const MIN_DESCRIPTORS: usize = 64;
 const MAX_DESCRIPTORS: usize = 1 << 16;
 
@@ -90,16 +90,16 @@ pub struct WorkerConfig {
 /// Threads that serve the queues of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Serving {
-    /// All queues are served by the device thread: the host never blocks it.
+    /// The device thread serves all queues, because the host never blocks at them.
     Shared,
-    /// Console: the output queue has a thread of this name, the others are served by the device thread.
+    /// Console: a thread with this name serves the output queue, and the device thread serves the others.
     Console(&'static str),
-    /// All queues are served by a thread of this role and name.
+    /// A thread with this role and name serves all queues.
     Own(Role, String),
 }
 
 impl Serving {
-    /// Role and name of the thread that serves a queue.
+    /// Returns the role and the name of the thread that serves a queue.
     fn thread(&self, queue: usize) -> (Role, &str) {
         match self {
             Self::Console(name) if queue == TRANSMITQ => (Role::Output, name),
@@ -123,7 +123,7 @@ pub struct DeviceManager {
     pub has_sockets: bool,
     /// Folders of the host that the guest mounts.
     pub folders: Vec<Folder>,
-    /// Devices for the boot information.
+    /// Descriptions of the devices for the boot information.
     pub descriptions: Vec<MmioDevice>,
     /// Outputs of the text ports.
     pub text: TextPorts,
@@ -152,7 +152,7 @@ impl DeviceManager {
             let serving = Serving::Own(Role::Disk, format!("disk {number}"));
             devices.push((serving, Box::new(open(opener, disk)?)));
         }
-        // Optional devices come last, so that the interrupt lines of the others do not depend on them.
+        // Optional devices come last, so that they do not change the interrupt lines of the others.
         let connection = config.network.as_ref();
         let connection =
             connection.map(|it| network::create_device(it, &config.passed_sockets)).transpose()?;
@@ -194,9 +194,9 @@ impl DeviceManager {
     }
 }
 
-/// Number of descriptors that each of `mounts` may keep open. The limit of this process is raised as far as
-/// possible. A part of it is reserved for everything else, which takes a few hundred at most. So the guest
-/// cannot exhaust uhyve's descriptors.
+/// Raises the descriptor limit of this process as far as possible, and returns the number of descriptors that
+/// each of `mounts` may keep open. A part of the limit stays reserved for everything else, which needs at
+/// most a few hundred descriptors. So the guest cannot exhaust uhyve's descriptors.
 fn mount_descriptors(mounts: usize) -> usize {
     if mounts == 0 {
         return 0;
@@ -206,8 +206,8 @@ fn mount_descriptors(mounts: usize) -> usize {
     (current.saturating_sub(RESERVED_DESCRIPTORS) / mounts).clamp(MIN_DESCRIPTORS, MAX_DESCRIPTORS)
 }
 
-/// Text ports of the consoles: one for the first console, and one for that of standard error, if there is
-/// one.
+/// Returns the text ports of the consoles: one for the first console, and one for the console of standard
+/// error, if there is one.
 fn text_ports(
     transports: &[(Serving, Arc<MmioTransport>)],
     output: Output,
@@ -236,7 +236,7 @@ fn workers(transports: &[(Serving, Arc<MmioTransport>)]) -> Vec<WorkerConfig> {
     workers
 }
 
-/// Registers and interrupt line of the device with number `line`.
+/// Returns the description of the device with number `line`: its registers and its interrupt line.
 fn describe(line: u32, device: &dyn VirtioDevice) -> Result<MmioDevice, DeviceManagerError> {
     let registers =
         Region { start: HOLE.start + u64::from(line) * MmioTransport::SIZE, size: MmioTransport::SIZE };
@@ -269,7 +269,8 @@ fn open(opener: &Opener, disk: &DiskConfig) -> Result<Block, DeviceManagerError>
     Ok(Block::new(file, disk.read_only).map_err(failed)?.with_limiter(limiter))
 }
 
-/// Accepts a disk that the host cannot lock, because some file systems have no locks.
+/// Converts the result of locking a disk. A disk that cannot be locked is accepted, because some file systems
+/// have no locks; a disk that is locked already is an error.
 fn check_lock(result: Result<(), LockError>, file: &Path) -> Result<(), DeviceManagerError> {
     match result {
         Ok(()) => Ok(()),

@@ -1,9 +1,9 @@
 //! The network device (virtio 1.2 §5.1), with one pair of queues.
 //!
 //! The device moves Ethernet frames between its virtqueues and a backend, which is a tap or the user-mode
-//! network. It checks each header, and leaves checksums and segmentation to the guest and the host if both
-//! have negotiated that. If the backend is disconnected, the link goes down: the guest is notified, and
-//! frames that it sends are dropped.
+//! network. It checks each frame's header. If the driver has negotiated offloads, guest and host do checksums
+//! and segmentation themselves, and the device does not touch the data. If the backend is disconnected, the
+//! link goes down: the device notifies the guest, and drops the frames that the guest sends.
 //!
 //! | module | |
 //! | --- | --- |
@@ -44,19 +44,20 @@ use super::virtio::{DeviceError, HostEvent, Interest, QueueProgress, VirtioDevic
 pub struct Net {
     config: NetConfig,
     backend: Box<dyn Backend>,
-    /// Offloads that must still be set at the backend. The network thread sets them before it moves the next
-    /// frame, because the vCPU thread that writes `DRIVER_OK` is not permitted to make that system call.
+    /// Negotiated offloads that the backend does not have yet. The vCPU thread that handles the write of
+    /// `DRIVER_OK` is not permitted to make the system call that sets them, so the network thread sets them
+    /// before it moves the next frame.
     pending_offloads: Option<Offloads>,
     is_link_up: bool,
     has_config_changed: bool,
     receiver: Receiver,
     transmitter: Transmitter,
-    /// Limiters of the two directions, by index of the queue.
+    /// Rate limiters, one for each queue, indexed by the queue's number.
     limiters: [RateLimiter; 2],
 }
 
 impl Net {
-    /// Network device in front of `backend`, with the link up.
+    /// Creates a network device for `backend`, with the link up.
     #[must_use]
     pub fn new(backend: Box<dyn Backend>, config: NetConfig) -> Self {
         Self {
@@ -71,7 +72,7 @@ impl Net {
         }
     }
 
-    /// The device, with limits of bytes and frames for the guest's input and for its output.
+    /// Returns the device with rate limits (bytes and frames) for received and for transmitted frames.
     #[must_use]
     pub fn with_limiters(self, input: RateLimiter, output: RateLimiter) -> Self {
         Self { limiters: [input, output], ..self }
@@ -146,7 +147,7 @@ impl VirtioDevice for Net {
                 log::warn!("the guest has no network any more: {error}");
                 self.is_link_up = false;
                 self.has_config_changed = true;
-                // The worker serves the queue again, now without a link.
+                // `Yielded` makes the worker serve the queue again, now with the link down.
                 Ok(QueueProgress::Yielded)
             }
         }
@@ -167,8 +168,9 @@ impl VirtioDevice for Net {
             TRANSMITQ => HostEvent { fd: self.backend.output(), interest: Interest::Writable },
             _ => return None,
         };
-        // The limiter has admitted a frame whose rest is not written yet. The receiver gets the rest before
-        // the limiter is asked about the next frame.
+        // When the backend is congested, the limiter has already admitted the frame that is not fully
+        // written. So this waits for the backend, not for the limiter's timer, which applies to the next
+        // frame.
         let is_admitted = index == TRANSMITQ && self.transmitter.is_congested;
         let timer = self.limiters.get(index).filter(|_| !is_admitted).and_then(RateLimiter::timer);
         self.is_link_up.then_some(timer.unwrap_or(event))

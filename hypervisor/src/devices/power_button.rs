@@ -1,4 +1,4 @@
-//! The power button of a VM, by which the user requests the guest's program to end.
+//! The power button of a VM, with which the user asks the guest's program to end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use hermit_interface::machine::POWER_BUTTON_LINE;
 use crate::devices::virtio::Interrupt;
 use crate::engine::{Engine, EngineError};
 
-/// Power button: an interrupt line, which the guest enables once its program handles requests to end.
+/// Power button: an interrupt line. The guest enables the button once its program handles requests to end.
 #[derive(Debug)]
 pub struct PowerButton {
     line: Box<dyn Interrupt>,
@@ -15,7 +15,7 @@ pub struct PowerButton {
 }
 
 impl PowerButton {
-    /// Creates the button of a VM, which the guest has not enabled.
+    /// Creates the button of a VM. The guest has not enabled it yet.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl PowerButton {
         Self { line, is_enabled: AtomicBool::new(false) }
     }
 
-    /// Enables the button: the guest's program handles requests to end.
+    /// Enables the button, because the guest's program now handles requests to end.
     pub fn enable(&self) {
         self.is_enabled.store(true, Ordering::Relaxed);
     }

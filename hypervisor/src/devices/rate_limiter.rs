@@ -1,9 +1,9 @@
 //! Limits of bytes and operations per second, by token buckets.
 //!
 //! A token bucket fills at the rate of its limit, up to the burst, and each operation takes tokens out. A
-//! device asks [`RateLimiter::admits`] before each operation, and reports its size to [`RateLimiter::charge`]
-//! afterwards. If the next operation is not admitted, the device leaves the queue, and its thread sleeps
-//! until [`RateLimiter::timer`] expires.
+//! device calls [`RateLimiter::admits`] before each operation, and reports the operation's size with
+//! [`RateLimiter::charge`] afterwards. If the next operation is not admitted, the device leaves the queue,
+//! and its thread sleeps until [`RateLimiter::timer`] expires.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,18 +19,19 @@ use super::virtio::{HostEvent, Interest};
 /// Units of the balance in one token.
 const NANO: i128 = 1_000_000_000;
 
-/// Token bucket. It is full at first, and takes in tokens at a constant rate up to its capacity, the burst.
+/// Token bucket. It is full at first, and receives tokens at a constant rate up to its capacity, the burst.
 ///
-/// An operation is admitted while the bucket has at least one token. Its size is only known afterwards, so it
-/// may take more tokens than there are: then the next operation waits until the debt is repaid. So an
-/// operation of any size passes, and within any time `t` all operations except the last one take at most
-/// `burst + rate * t` tokens.
+/// An operation is admitted while the bucket has at least one token. The size of an operation is known only
+/// afterwards, so an operation may take more tokens than the bucket has. Then the next operation waits until
+/// the debt is repaid. So an operation of any size is possible. Within any time `t`, all operations except
+/// the last one take at most `burst + rate * t` tokens.
 #[derive(Debug)]
 struct TokenBucket {
     rate: Rate,
-    /// Tokens in the bucket, in billionths; negative after an operation that took more than there were.
+    /// Tokens in the bucket, in billionths of a token. Negative after an operation that took more tokens than
+    /// there were.
     balance: i128,
-    /// Time up to which the bucket has taken in tokens.
+    /// Time up to which `balance` includes the received tokens.
     filled: Duration,
 }
 
@@ -39,7 +40,7 @@ impl TokenBucket {
         Self { rate, balance: capacity(rate), filled: now }
     }
 
-    /// Time until an operation is admitted; zero if one is admitted `now`.
+    /// Returns the time until an operation is admitted; zero if an operation is admitted `now`.
     fn delay(&mut self, now: Duration) -> Duration {
         let per_second = i128::from(self.rate.per_second.get());
         let elapsed = now.saturating_sub(self.filled);
@@ -61,10 +62,10 @@ fn capacity(rate: Rate) -> i128 {
     i128::from(rate.burst.get()) * NANO
 }
 
-/// Source of the time since an arbitrary start, which tests simulate.
+/// Clock that returns the time since an arbitrary start. Tests simulate it.
 type Clock = Box<dyn FnMut() -> Duration + Send>;
 
-/// Limiter of a queue. The default one limits nothing.
+/// Rate limiter of a queue. The default limiter has no limits.
 #[derive(Debug, Default)]
 pub struct RateLimiter(Option<Box<Limits>>);
 
@@ -88,7 +89,7 @@ impl fmt::Debug for Limits {
 }
 
 impl RateLimiter {
-    /// Limiter with these limits.
+    /// Creates a limiter with these limits.
     ///
     /// # Errors
     ///
@@ -110,7 +111,8 @@ impl RateLimiter {
         Ok(Self(Some(Box::new(Limits { bytes, operations, clock, timer, is_waiting: false }))))
     }
 
-    /// Returns true if the next operation is admitted. Otherwise [`Self::timer`] expires when it will be.
+    /// Returns true if the next operation is admitted now. Otherwise [`Self::timer`] expires when it is
+    /// admitted.
     pub fn admits(&mut self) -> bool {
         self.0.as_mut().is_none_or(|limits| limits.admits())
     }
@@ -122,14 +124,15 @@ impl RateLimiter {
         limits.operations.iter_mut().for_each(|bucket| bucket.take(1));
     }
 
-    /// Event after which an operation is admitted, if the last one was not; `None` otherwise.
+    /// Returns the event after which the next operation is admitted; `None` if the last call of
+    /// [`Self::admits`] returned true.
     #[must_use]
     pub fn timer(&self) -> Option<HostEvent> {
         let limits = self.0.as_ref().filter(|limits| limits.is_waiting)?;
         Some(HostEvent { fd: limits.timer.as_raw_fd(), interest: Interest::Readable })
     }
 
-    /// Removes the limits at the end of the guest, so that output it has sent is written at once.
+    /// Removes the limits. Called when the guest has ended, so that its remaining output is written at once.
     pub fn lift(&mut self) {
         self.0 = None;
     }
@@ -140,13 +143,13 @@ impl Limits {
         let now = (self.clock)();
         let buckets = self.bytes.iter_mut().chain(&mut self.operations);
         let delay = buckets.map(|bucket| bucket.delay(now)).max().unwrap_or_default();
-        // If the timer cannot be set, the operation is admitted: otherwise the queue would be blocked
+        // If the timer cannot be set, the operation is admitted, because otherwise the queue would be blocked
         // forever.
         self.is_waiting = !delay.is_zero() && self.set_timer(delay).is_ok();
         !self.is_waiting
     }
 
-    /// Sets the timer, which is not readable until it expires.
+    /// Sets the timer. Its descriptor becomes readable when it expires.
     fn set_timer(&self, delay: Duration) -> rustix::io::Result<()> {
         let it_value = Timespec::try_from(delay).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -166,7 +169,7 @@ pub(super) mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::time::Duration;
 
-    /// Limiter with a simulated clock, whose nanoseconds the test sets.
+    /// Returns a limiter with a simulated clock, and the clock's time in nanoseconds, which the test sets.
     pub(in super::super) fn simulated(bytes: &str, operations: &str) -> (RateLimiter, Arc<AtomicU64>) {
         let mut limits = RateLimits::default();
         if !bytes.is_empty() {
@@ -201,7 +204,7 @@ pub(super) mod tests {
             }
             assert_eq!(limiter.timer().is_none(), expected);
         }
-        // A token every tenth of a second.
+        // The bucket receives one token every tenth of a second.
         time.store(99_999_999, Relaxed);
         assert!(!limiter.admits());
         time.store(100_000_000, Relaxed);
@@ -213,7 +216,7 @@ pub(super) mod tests {
         let (mut limiter, time) = simulated("100/50", "1000");
         assert!(limiter.admits());
         limiter.charge(250);
-        // 200 tokens of debt, and one for the next operation.
+        // The bucket must receive 201 tokens: 200 of debt, and one for the next operation.
         for (milliseconds, is_admitted) in [(0, false), (2009, false), (2010, true)] {
             time.store(milliseconds * 1_000_000, Relaxed);
             assert_eq!(limiter.admits(), is_admitted, "{milliseconds}");

@@ -16,7 +16,7 @@ pub(crate) struct StandardStreams {
     /// Standard output.
     pub(crate) output: Output,
     /// Standard error; `None` if it is the same file as standard output, such as one terminal or the pipe of
-    /// `2>&1`. The guest then has one stream for both, which keeps their order.
+    /// `2>&1`. The guest then has one stream for both, which keeps the order of their output.
     pub(crate) error: Option<Output>,
 }
 

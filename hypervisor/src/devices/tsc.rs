@@ -6,15 +6,16 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Minimum duration of a calibration. A sample is off by some ten nanoseconds at each end: about 40 ppm,
-/// until the guest asks for a measurement over a longer time ([`crate::devices::clock`]).
+/// Minimum duration of a calibration. Each of its two samples is off by about ten nanoseconds, which makes
+/// about 40 ppm. The guest later gets a more precise value from a longer measurement
+/// ([`crate::devices::clock`]).
 const MIN_DURATION: Duration = Duration::from_micros(500);
 
-/// Number of samples at each end. Only the most precise one counts.
+/// Number of samples at the start and at the end of a measurement. Only the most precise one counts.
 const SAMPLES: usize = 8;
 
-/// CPUID leaves: the vendor, the highest extended leaf, and advanced power management with the bit for an
-/// invariant TSC (SDM volume 3, section 19.17.1).
+/// CPUID leaves: the vendor, the highest extended leaf, and advanced power management; and the bit for an
+/// invariant TSC in the last one (SDM volume 3, section 19.17.1).
 const VENDOR: u32 = 0;
 const EXTENDED: u32 = 0x8000_0000;
 const POWER_MANAGEMENT: u32 = 0x8000_0007;
@@ -27,7 +28,7 @@ pub(crate) struct TscSample {
     instant: Instant,
 }
 
-/// Calibration of the time-stamp counter against `CLOCK_MONOTONIC` that has started.
+/// Running calibration of the time-stamp counter against `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TscCalibration(TscSample);
 
@@ -36,17 +37,18 @@ impl TscCalibration {
         Self(sample())
     }
 
-    /// Returns the counter's frequency in Hz, once [`MIN_DURATION`] has passed since the start.
+    /// Waits until [`MIN_DURATION`] has passed since the start, and returns the counter's frequency in Hz.
     pub(crate) fn frequency_hz(self) -> u64 {
         thread::sleep(MIN_DURATION.saturating_sub(self.0.instant.elapsed()));
         frequency_hz(self.0, sample())
     }
 }
 
-/// Returns whether the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so;
-/// all 64-bit CPUs of Intel have such a counter.
+/// Returns true if the counter's frequency is constant. Hypervisors often hide the CPUID bit that says so, so
+/// any Intel CPU counts, because all 64-bit CPUs of Intel have such a counter.
 pub(crate) fn is_constant() -> bool {
-    // Each CPUID exits to a hypervisor below, which takes microseconds.
+    // Cached: if uhyve itself runs in a VM, each CPUID exits to the hypervisor below, which takes
+    // microseconds.
     static IS_CONSTANT: OnceLock<bool> = OnceLock::new();
     *IS_CONSTANT.get_or_init(|| {
         let is_invariant =

@@ -2,10 +2,10 @@
 //!
 //! A device has two parts. The transport has everything that all devices have in common: registers,
 //! negotiation of features, set-up of virtqueues, notifications and interrupts. A [`VirtioDevice`] has only
-//! the parts that are special to its type: the configuration space, and the meaning of a descriptor chain.
-//! The driver is untrusted, and may change guest memory at any time. So a device copies and checks all data
-//! that it reads from there, and a driver that violates the specification only makes its own device need a
-//! reset.
+//! the parts that differ between device types: the configuration space, and the meaning of a descriptor
+//! chain. The driver is untrusted, and may change guest memory at any time. So a device copies all data that
+//! it reads from guest memory, and checks the copy. If a driver violates the specification, only its own
+//! device stops and needs a reset.
 //!
 //! | module | |
 //! | --- | --- |
@@ -26,11 +26,11 @@ use vm_memory::{GuestMemoryError, GuestMemoryMmap};
 
 pub use self::mmio::{Interrupt, InterruptStatus, MmioTransport};
 
-/// Number of bytes after which [`VirtioDevice::process`] yields to other queues. The descriptor chain that
-/// reaches the limit is still completed.
+/// Number of processed bytes after which [`VirtioDevice::process`] yields to other queues. It still completes
+/// the descriptor chain that reaches the limit.
 pub const WORK_LIMIT: u64 = 256 * 1024;
 
-/// Reason for which a device needs a reset: its driver violates the specification, or the host fails.
+/// Reason why a device needs a reset: its driver violates the specification, or the host fails.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// A ring is malformed.
@@ -48,7 +48,7 @@ pub enum DeviceError {
     /// A device-writable buffer in place of a device-readable one, or the reverse.
     #[error("buffer of the wrong direction")]
     Direction,
-    /// A chain of this many bytes is outside the device's limits.
+    /// The device does not accept a chain with this number of bytes.
     #[error("chain of {0} bytes")]
     Length(u64),
     /// The host fails.
@@ -68,10 +68,11 @@ pub enum QueueProgress {
     Yielded,
 }
 
-/// An event of the host for which a queue waits.
+/// Event of the host for which a queue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostEvent {
-    /// File descriptor, open as long as the device lives. Different queues have different ones.
+    /// File descriptor, which stays open as long as the device lives. Different queues have different
+    /// descriptors.
     pub fd: RawFd,
     /// State of `fd` for which the queue waits.
     pub interest: Interest,
@@ -91,17 +92,17 @@ pub enum Interest {
 pub enum EventValidity {
     /// The next read or write does not block.
     Once,
-    /// No read or write ever blocks: the descriptor is that of a regular file.
+    /// No read or write ever blocks, because the descriptor refers to a regular file.
     Always,
 }
 
 /// Stream of the host to which a queue's chains are written.
 ///
-/// The device buffers the contents of the chains; the transport writes the buffer without holding its lock,
-/// since the write may block as long as the stream's reader does.
+/// The device only buffers the contents of the chains. The transport writes the buffer to the stream, after
+/// it has released the device's lock, because the write may block for as long as the stream's reader is slow.
 pub trait QueueSink: Debug + Send + Sync {
-    /// Calls `process`, which buffers chains, and then writes the buffer to the stream. Calls are executed
-    /// one after the other, so the buffer has at most the result of one call of `process`.
+    /// Calls `process`, which buffers chains, and then writes the buffer to the stream. Concurrent calls are
+    /// serialised, so the buffer never holds more than the result of one call of `process`.
     fn write_after(&self, process: &mut dyn FnMut());
 
     /// Writes the end of the output. No chain follows.
@@ -113,18 +114,19 @@ pub trait QueueSink: Debug + Send + Sync {
 /// The transport calls one method at a time. It calls [`Self::process`] only between [`Self::activate`] and
 /// [`Self::reset`], with a queue whose parts are in guest memory.
 pub trait VirtioDevice: Debug + Send {
-    /// Device ID (virtio 1.2 §5).
+    /// Returns the device ID (virtio 1.2 §5).
     fn device_type(&self) -> u32;
 
-    /// Offered feature bits of this device type. The transport adds those of the ring and the transport.
+    /// Returns the offered feature bits of this device type. The transport adds the feature bits of the ring
+    /// and of the transport.
     fn features(&self) -> u64 {
         0
     }
 
-    /// Maximum number of descriptors of each queue, a power of two.
+    /// Returns the maximum number of descriptors of each queue, a power of two.
     fn queue_sizes(&self) -> &'static [u16];
 
-    /// Copies the configuration space from `offset` on to `data`, which is zeroed.
+    /// Copies the configuration space, beginning at `offset`, to `data`, which the caller has zeroed.
     fn read_config(&self, offset: u64, data: &mut [u8]) {
         let _: (u64, &mut [u8]) = (offset, data);
     }
@@ -139,10 +141,10 @@ pub trait VirtioDevice: Debug + Send {
         let _: u64 = features;
     }
 
-    /// Resets the device: chains taken from the available rings are dropped.
+    /// Resets the device. It drops chains that it has taken from the available rings.
     fn reset(&mut self) {}
 
-    /// Processes available chains, up to about [`WORK_LIMIT`].
+    /// Processes available chains until about [`WORK_LIMIT`] bytes are processed.
     ///
     /// # Errors
     ///
@@ -160,30 +162,31 @@ pub trait VirtioDevice: Debug + Send {
         false
     }
 
-    /// Returns true if the queue carries output of the guest, which is drained when the guest ends.
+    /// Returns true if the queue carries output of the guest. Such a queue is drained when the guest ends.
     fn is_output(&self, index: usize) -> bool {
         let _: usize = index;
         false
     }
 
-    /// Stream to which the transport writes the output that [`Self::process`] has buffered; `None` if the
-    /// queue has no such stream.
+    /// Returns the stream to which the transport writes the output that [`Self::process`] has buffered;
+    /// `None` if the queue has no such stream.
     fn sink(&self, index: usize) -> Option<Box<dyn QueueSink>> {
         let _: usize = index;
         None
     }
 
-    /// Event for which a [`QueueProgress::Blocked`] queue waits; `None` if it will never occur.
+    /// Returns the event for which a [`QueueProgress::Blocked`] queue waits; `None` if there will be no such
+    /// event.
     fn host_event(&self, index: usize) -> Option<HostEvent> {
         let _: usize = index;
         None
     }
 
-    /// Removes limits of bytes and operations, before the guest's output is drained.
+    /// Removes rate limits, before the guest's output is drained.
     fn lift_limits(&mut self) {}
 
-    /// Waits, for a limited time, until the data that the guest has sent has left the host's buffers. Called
-    /// after the guest has ended and its output is drained.
+    /// Waits, for a limited time, until the data that the guest has sent has left this process. The worker
+    /// calls it after the guest has ended and its output is drained.
     fn finish(&mut self) {}
 
     /// Reports that the queue's [`HostEvent`] has occurred.
@@ -192,7 +195,8 @@ pub trait VirtioDevice: Debug + Send {
     }
 }
 
-/// Copies a part of a configuration space to `data`. Bytes beyond the end of the space are left as they are.
+/// Copies a part of a configuration space to `data`. Leaves bytes of `data` beyond the end of the space
+/// unchanged.
 pub fn read_window(config: &[u8], offset: u64, data: &mut [u8]) {
     let rest = usize::try_from(offset).ok().and_then(|offset| config.get(offset..)).unwrap_or_default();
     for (to, from) in data.iter_mut().zip(rest) {

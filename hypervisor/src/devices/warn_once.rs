@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Logs the first warning only, so that a guest cannot fill the host's log.
+/// Logs only the first warning, so that a guest cannot fill the host's log.
 #[derive(Debug, Default)]
 pub(crate) struct WarnOnce {
     has_warned: bool,

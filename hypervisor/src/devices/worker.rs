@@ -1,8 +1,9 @@
 //! Event loop that processes the queues of devices.
 //!
-//! A [`Worker`] is the body of a device thread. It waits by epoll(7) for three kinds of events: the kick of a
-//! queue, a host event for which a blocked queue waits, and the event that stops the worker. After the stop,
-//! it drains the output queues, so that the guest's last output is not lost.
+//! A [`Worker`] is the body of a device thread. It waits with epoll(7) for three kinds of events: the kick of
+//! a queue (an available buffer notification), a host event for which a blocked queue waits, and the event
+//! that stops the worker. After the stop, it drains the output queues, so that the guest's last output is not
+//! lost.
 
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
@@ -27,9 +28,9 @@ pub struct WorkerError(#[from] io::Error);
 enum Source {
     /// The event that ends the worker.
     Stop,
-    /// The kick of the worker's queue of this number: the driver has made chains available.
+    /// The kick of the worker's queue with this number: the driver has made chains available.
     Kick(usize),
-    /// The host event of the worker's queue of this number ([`HostEvent`]).
+    /// The host event of the worker's queue with this number ([`HostEvent`]).
     Host(usize),
 }
 
@@ -61,7 +62,7 @@ struct WorkerQueue {
     watched: Option<HostEvent>,
 }
 
-/// Event loop over some queues of one or more devices.
+/// Event loop for queues of one or more devices.
 ///
 /// The work for each event is bounded. A queue with work left is kicked again, and is processed after all
 /// queues whose events are already pending. So no device starves another one.
@@ -73,7 +74,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Worker for these queues, each a device and an index. [`Self::run`] returns once `stop` is signalled.
+    /// Creates a worker for these queues, each given as a device and an index. [`Self::run`] returns once
+    /// `stop` is signalled.
     ///
     /// # Errors
     ///
@@ -91,12 +93,12 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Processes events until `stop` is signalled. Then processes the output queues until every chain that is
-    /// available by then is used, and finishes their streams.
+    /// Processes events until `stop` is signalled. Then processes the output queues until all chains that
+    /// were available at the stop are used, and finishes their streams.
     ///
     /// # Errors
     ///
-    /// A call of epoll(7) fails. The output queues are drained nevertheless.
+    /// A call of epoll(7) fails. The output queues are still drained.
     pub fn run(mut self) -> Result<(), WorkerError> {
         let result = self.serve_until_stopped();
         for WorkerQueue { device, index, .. } in &self.queues {
@@ -157,9 +159,9 @@ impl Worker {
         }
     }
 
-    /// Registers the host event for which the queue waits, in place of the one before. While the queue does
-    /// not wait, no event is registered. Otherwise a descriptor at its end of file, or with more input than
-    /// the guest consumes, would wake the worker continuously, because epoll is level-triggered.
+    /// Replaces the registered host event of a queue by `event`. While a queue does not wait for the host, no
+    /// event is registered: because epoll is level-triggered, a descriptor at its end of file, or with more
+    /// input than the guest consumes, would wake the worker continuously.
     fn watch(&mut self, number: usize, event: Option<HostEvent>) -> Result<(), WorkerError> {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.watched != event) else {
             return Ok(());
@@ -190,7 +192,7 @@ impl Worker {
     }
 }
 
-/// All queues of a device, for [`Worker::new`].
+/// Returns all queues of a device, for [`Worker::new`].
 pub fn all_queues(device: &Arc<MmioTransport>) -> impl Iterator<Item = (Arc<MmioTransport>, usize)> + use<> {
     let device = Arc::clone(device);
     (0..device.kicks().len()).map(move |index| (Arc::clone(&device), index))

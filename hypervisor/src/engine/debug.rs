@@ -48,13 +48,13 @@ pub struct FpuState {
     pub mxcsr: u32,
 }
 
-/// Events at which a vCPU stops. By default there are no such events, and the debug registers are the
-/// guest's.
+/// Events at which a vCPU stops. By default the vCPU stops at no event, and the guest owns the debug
+/// registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebugControl {
     /// Stop at breakpoint instructions (`int3`).
     pub breakpoints: bool,
-    /// Stop after one instruction, during which interrupts are held back.
+    /// Stop after one instruction. Interrupts are not delivered during this step.
     pub step: bool,
     /// Contents of DR0 to DR3.
     pub hardware: [Option<HardwareBreakpoint>; HARDWARE_BREAKPOINTS],
@@ -92,7 +92,7 @@ fn dr7_bits(number: u32, breakpoint: &HardwareBreakpoint) -> u64 {
         BreakpointAccess::Write => 0b01,
         BreakpointAccess::ReadWrite => 0b11,
     };
-    // The global enable bit: a task switch does not clear it.
+    // The global enable bit, which a task switch does not clear, unlike the local one.
     0b10 << (2 * number) | (length << 2 | access) << (16 + 4 * number)
 }
 
@@ -108,7 +108,7 @@ pub struct HardwareBreakpoint {
     pub address: u64,
     /// Number of bytes.
     pub length: WatchLength,
-    /// Access that triggers it.
+    /// Access that triggers the breakpoint.
     pub access: BreakpointAccess,
 }
 
@@ -146,9 +146,9 @@ impl WatchLength {
 pub enum BreakpointAccess {
     /// Execution: the CPU stops before the instruction.
     Execute,
-    /// Write: the CPU stops after it.
+    /// Write: the CPU stops after the instruction.
     Write,
-    /// Read or write: the CPU stops after it.
+    /// Read or write: the CPU stops after the instruction.
     ReadWrite,
 }
 

@@ -1,10 +1,10 @@
-//! KVM engine: each vCPU is a vCPU of KVM.
+//! KVM engine: each vCPU of the VM is a KVM vCPU.
 //!
-//! KVM emulates the local APICs. There are no other interrupt controllers: each interrupt line of a device is
-//! an irqfd, which KVM delivers as an MSI to the boot CPU. A notification of a virtqueue is an ioeventfd. So
-//! neither of them makes the vCPU exit to this process. Features that a guest could use against the host are
-//! disabled or limited when the VM is created: performance counters, MSRs, bus locks, and CPUs that take no
-//! interrupts.
+//! KVM emulates the local APICs, and there is no other interrupt controller. Each interrupt line of a device
+//! is an irqfd, whose signal KVM delivers as an MSI to the boot CPU. Each virtqueue notification is an
+//! ioeventfd. So neither interrupts nor notifications make a vCPU exit to this process. When the VM is
+//! created, features that a guest could use against the host are disabled or limited: performance counters,
+//! MSRs, bus locks, and code that keeps a CPU from taking interrupts.
 
 mod cpuid;
 mod debug;
@@ -39,19 +39,19 @@ pub(crate) use self::host_protection::report;
 pub(crate) use self::self_test::self_test;
 pub use self::vcpu::KvmVcpu;
 
-/// Address of the three pages that KVM needs for real mode on Intel CPUs (`KVM_SET_TSS_ADDR`): in the memory
-/// hole.
+/// Address in the memory hole of the three pages that KVM needs for real mode on Intel CPUs
+/// (`KVM_SET_TSS_ADDR`).
 const TSS_ADDRESS: usize = 0xfffb_d000;
 
 /// Address to which an MSI is written (SDM volume 3, section 12.11.1); the destination is the APIC with ID 0.
 const MSI_ADDRESS: u32 = 0xfee0_0000;
 
-/// KVM, and a VM of it.
+/// KVM, and one of its VMs.
 #[derive(Debug)]
 pub struct KvmEngine {
     kvm: Kvm,
     vm: KvmVm,
-    /// CPUID entries before they are adapted to a vCPU.
+    /// CPUID entries that are common to all vCPUs.
     supported_cpuid: CpuId,
 }
 
@@ -64,7 +64,7 @@ struct KvmVm {
 }
 
 impl KvmEngine {
-    /// Creates a VM with this memory and without vCPUs.
+    /// Creates a VM with this memory. It has no vCPUs yet.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl KvmEngine {
         if let Some((_, what)) = needed.iter().find(|(capability, _)| !kvm.check_extension(*capability)) {
             return Err(KvmError::Unsupported(what));
         }
-        // In another thread, because the two calls take about the same time, and more than everything else
-        // until the guest runs.
+        // The two calls run in parallel, because they take about the same time, and longer than everything
+        // else before the guest runs.
         let (vm, supported_cpuid) = thread::scope(|scope| {
             let supported = scope.spawn(|| cpuid::supported(&kvm));
             let vm = KvmVm::new(&kvm, memory);
@@ -113,7 +113,7 @@ impl KvmVm {
     fn new(kvm: &Kvm, memory: Memory) -> Result<Self, KvmError> {
         let vm = kvm.create_vm().map_err(ioctl_failed("create a VM"))?;
         vm.set_tss_address(TSS_ADDRESS).map_err(ioctl_failed("reserve pages for real mode"))?;
-        // Local APICs in the host's kernel; no 8259A, no I/O APIC, no 8254.
+        // Only the local APICs are emulated in the host's kernel: no 8259A, no I/O APIC, no 8254.
         let split = kvm_enable_cap { cap: KVM_CAP_SPLIT_IRQCHIP, ..kvm_enable_cap::default() };
         vm.enable_cap(&split).map_err(ioctl_failed("create interrupt controllers"))?;
         if kvm.check_extension_raw(KVM_CAP_PMU_CAPABILITY.into()) & KVM_PMU_CAP_DISABLE.cast_signed() != 0 {
@@ -153,7 +153,7 @@ fn route_irq_lines(vm: &VmFd) -> Result<(), KvmError> {
     vm.set_gsi_routing(&routing).map_err(ioctl_failed("route interrupts"))
 }
 
-/// Argument of the ioctl that enables a capability of KVM.
+/// Returns the argument of the ioctl that enables a capability of KVM.
 fn enabled(capability: u32, argument: u32) -> kvm_enable_cap {
     kvm_enable_cap { cap: capability, args: [argument.into(), 0, 0, 0], ..kvm_enable_cap::default() }
 }

@@ -1,11 +1,12 @@
 //! Process engine: a guest as a process of the host, for hosts without virtualisation hardware.
 //!
-//! The guest's kernel runs at native speed in a child process of the hypervisor. That process has the VM's
-//! memory, an eventfd for each virtqueue, and a seccomp filter; [`hermit_interface::process`] is the contract
-//! with the kernel. The guest accesses device registers and ports by a hypercall: a system call with the
-//! number [`hermit_interface::process::CALL`], which does not exist on Linux. The filter reports it to the
-//! hypervisor (`SECCOMP_RET_USER_NOTIF`), which executes it and sends a response. A few system calls are
-//! allowed. All others kill the guest (`SECCOMP_RET_KILL_PROCESS`), and the hypervisor cannot permit them.
+//! The guest's kernel runs at native speed in a child process of the hypervisor. The process has the VM's
+//! memory, an eventfd for each virtqueue, and a seccomp filter. [`hermit_interface::process`] is the contract
+//! between hypervisor and kernel. The guest accesses device registers and ports by hypercalls. A hypercall is
+//! a system call with the number [`hermit_interface::process::CALL`], which Linux does not use. The filter
+//! reports each hypercall to the hypervisor (`SECCOMP_RET_USER_NOTIF`). The hypervisor executes the
+//! hypercall, and sends a response. The filter allows a few system calls of Linux. All others kill the guest
+//! (`SECCOMP_RET_KILL_PROCESS`), and the hypervisor cannot prevent that.
 //!
 //! | module | |
 //! | --- | --- |
@@ -20,7 +21,6 @@
 //! | `vcpu` | a [`Vcpu`] that stands for all CPUs of the VM |
 //! | `traced` | vCPUs that can be debugged, by ptrace |
 //! | `irq_line` | interrupt lines |
-//! | `tsc` | frequency of the time-stamp counter |
 //! | `fds` | numbers of the process's file descriptors |
 
 mod bootstrap;
@@ -61,7 +61,7 @@ use crate::sandbox::speculation::{self, Target};
 
 pub use self::error::ProcessError;
 
-/// Bit of `AT_HWCAP2` (asm/hwcap2.h): the kernel permits user space the instructions WRFSBASE and WRGSBASE.
+/// Bit of `AT_HWCAP2` (asm/hwcap2.h): the host's kernel permits WRFSBASE and WRGSBASE in user space.
 const HWCAP2_FSGSBASE: usize = 1 << 1;
 
 /// VM whose guest is a process.
@@ -92,7 +92,7 @@ struct QueueEvent {
 }
 
 impl ProcessEngine {
-    /// Creates a VM with this memory, which is a shared file ([`Memory::shared`]), and without vCPUs.
+    /// Creates a VM without vCPUs. `memory` must be a shared file ([`Memory::shared`]).
     ///
     /// # Errors
     ///
@@ -116,21 +116,22 @@ impl ProcessEngine {
         })
     }
 
-    /// Uses a calibration of the time-stamp counter that has started earlier, so that it ends sooner.
+    /// Uses a calibration of the time-stamp counter that the caller has already started, so that it ends
+    /// sooner.
     #[must_use]
     pub(crate) fn calibrated_by(self, calibration: TscCalibration) -> Self {
         Self { calibration, ..self }
     }
 
-    /// Makes the vCPUs debuggable, each a thread that is traced by ptrace. This costs time: each hypercall
-    /// and each signal stops the thread.
+    /// Makes the vCPUs debuggable: each CPU's thread in the guest is traced with ptrace. This costs time,
+    /// because each hypercall and each signal stops the thread.
     #[must_use]
     pub fn traced(self) -> Self {
         Self { is_traced: true, ..self }
     }
 
-    /// Gives the guest's process a PID namespace of its own, unless it is [`traced`](Self::traced). Its start
-    /// takes `CAP_SYS_ADMIN` then.
+    /// Gives the guest's process a PID namespace of its own, unless it is [`traced`](Self::traced). The start
+    /// of the process then requires `CAP_SYS_ADMIN`.
     #[must_use]
     pub fn with_pid_namespace(self) -> Self {
         Self { has_pid_namespace: true, ..self }
@@ -142,8 +143,8 @@ impl ProcessEngine {
         Self { mitigations, ..self }
     }
 
-    /// Creates the vCPUs: one that stands for all CPUs, or one for each CPU if they are
-    /// [`traced`](Self::traced).
+    /// Creates the vCPUs: one object for each CPU if the CPUs are [`traced`](Self::traced), otherwise one
+    /// object that handles the hypercalls of all CPUs.
     #[must_use]
     pub fn vcpus(&self, count: u32) -> Vec<Box<dyn Vcpu>> {
         let bootstrap = Bootstrap::new(Arc::clone(&self.shared), count, self.calibration)
@@ -155,11 +156,12 @@ impl ProcessEngine {
         vec![Box::new(ProcessVcpu::new(bootstrap))]
     }
 
-    /// Starts a process with one CPU up to the point at which it would enter a kernel, and kills it.
+    /// Tests whether the host can run such a process: starts one with one CPU, and kills it before it would
+    /// enter a kernel.
     ///
     /// # Errors
     ///
-    /// The reason for which the host refuses such a process.
+    /// The reason why the host refuses such a process.
     pub fn self_test(&self) -> Result<(), ProcessError> {
         let memory = &self.shared.memory;
         let config = BootstrapConfig {
@@ -184,7 +186,7 @@ impl Engine for ProcessEngine {
         Ok(Box::new(IrqLine::new(Arc::clone(&self.shared), line)))
     }
 
-    /// The event must be nonblocking: the guest writes to it.
+    /// `event` must be nonblocking, so that the guest's write to it never blocks.
     fn register_ioevent(&self, address: u64, queue: u32, event: &EventFd) -> Result<(), EngineError> {
         let line = u32::try_from(address.saturating_sub(HOLE.start) / MmioTransport::SIZE).unwrap_or(LINES);
         if line < LINES && queue < MAX_EVENTFD_QUEUES {
@@ -204,7 +206,7 @@ impl Shared {
     /// Kills the guest's process, if it is started.
     fn kill(&self) {
         if let Some(pidfd) = self.pidfd.get() {
-            // It fails if the process has exited.
+            // Fails if the process has already exited.
             let _: rustix::io::Result<()> = pidfd_send_signal(pidfd, Signal::KILL);
         }
     }

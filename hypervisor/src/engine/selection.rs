@@ -26,7 +26,7 @@ pub enum SelectionError {
     Process(#[from] ProcessError),
 }
 
-/// Selected engine, with memory of the kind that it needs and the vCPUs.
+/// Selected engine, the VM's memory (of the kind that the engine needs), and the vCPUs.
 #[derive(Debug)]
 pub(crate) struct SelectedEngine {
     pub(crate) platform: Platform,
@@ -52,7 +52,7 @@ impl SelectedEngine {
         }
     }
 
-    /// Creates the VM on KVM, and has `test` examine the boot CPU.
+    /// Creates the VM on KVM. `test` examines the boot CPU and decides whether KVM is usable.
     fn kvm(
         config: &Config,
         test: impl FnOnce(&mut KvmVcpu) -> Result<(), KvmError>,
@@ -86,7 +86,7 @@ impl SelectedEngine {
     }
 }
 
-/// Says why the guest does not run on KVM, which isolates more.
+/// Logs why the guest does not run on KVM, which would isolate it better.
 fn report(error: &KvmError) {
     let uhyve = env::current_exe().unwrap_or_else(|_| "uhyve".into());
     say(format_args!(
@@ -96,7 +96,8 @@ fn report(error: &KvmError) {
     ));
 }
 
-/// Short reason for which KVM is not selected, without advice: the guest runs on the process engine.
+/// Returns a short reason why KVM is not selected. It has no advice, because the guest runs on the process
+/// engine.
 fn summary(error: &KvmError) -> String {
     match error {
         KvmError::NoDevice => "there is no KVM here".to_owned(),

@@ -4,35 +4,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::debug::INT3;
 
-/// Maximum number of breakpoints: each takes memory of this process. gdb gets an error for more.
+/// Maximum number of breakpoints, because each takes memory of this process. gdb gets an error for more.
 pub(super) const MAX_BREAKPOINTS: usize = 4096;
 
-/// Breakpoint instructions of gdb. All others in guest memory are the guest's own.
+/// Breakpoint instructions of gdb. All other `int3` in guest memory are the guest's own.
 #[derive(Debug, Default)]
 pub(super) struct Breakpoints {
-    /// Breakpoints that gdb has set: address, and the guest's byte there.
+    /// Breakpoints that gdb has set: address, and the guest's byte that `int3` has replaced.
     set: BTreeMap<u64, u8>,
     /// Addresses to which gdb has written a breakpoint instruction as data.
     written: BTreeSet<u64>,
 }
 
 impl Breakpoints {
-    /// Returns whether a breakpoint instruction at this address is one of gdb.
+    /// Returns true if a breakpoint instruction at this address belongs to gdb.
     pub(super) fn is_at(&self, address: u64) -> bool {
         self.set.contains_key(&address) || self.written.contains(&address)
     }
 
-    /// Returns whether gdb has set a breakpoint at this address.
+    /// Returns true if gdb has set a breakpoint at this address.
     pub(super) fn is_set(&self, address: u64) -> bool {
         self.set.contains_key(&address)
     }
 
-    /// Returns whether there can be no further breakpoint.
+    /// Returns true if there can be no more breakpoints.
     pub(super) fn is_full(&self) -> bool {
         self.set.len() + self.written.len() >= MAX_BREAKPOINTS
     }
 
-    /// Records a breakpoint that replaces the byte `byte`.
+    /// Records a breakpoint that replaces `byte`.
     pub(super) fn insert(&mut self, address: u64, byte: u8) {
         self.set.insert(address, byte);
     }
@@ -48,7 +48,7 @@ impl Breakpoints {
         std::mem::take(&mut self.set)
     }
 
-    /// Replaces, in bytes that were read at `address`, the breakpoints by the guest's bytes.
+    /// Replaces breakpoints by the guest's bytes, in `bytes` that were read at `address`.
     pub(super) fn hide(&self, address: u64, bytes: &mut [u8]) {
         for (address, byte) in addresses(address).zip(bytes) {
             if let Some(original) = self.set.get(&address) {
@@ -57,8 +57,8 @@ impl Breakpoints {
         }
     }
 
-    /// Records bytes that gdb writes to `address`, and returns the bytes to write to memory, which keep the
-    /// breakpoints.
+    /// Records that gdb writes `bytes` to `address`. Returns the bytes to write to memory, in which
+    /// breakpoints remain.
     pub(super) fn merge_write(&mut self, address: u64, bytes: &[u8]) -> Vec<u8> {
         let is_breakpoint = bytes == [INT3];
         let bytes = addresses(address).zip(bytes);
@@ -79,7 +79,7 @@ impl Breakpoints {
     }
 }
 
-/// Consecutive addresses from `address` on, which wrap around.
+/// Returns consecutive addresses that begin at `address` and wrap around.
 fn addresses(address: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |offset| address.wrapping_add(offset))
 }

@@ -3,8 +3,8 @@
 //! A connected program controls the guest, and the protocol has no authentication. So only the user of this
 //! process, and root, may connect. File permissions ensure this for a UNIX socket, [`super::peer`] for TCP.
 //!
-//! The seccomp filter of the gdb thread lists the system calls of this module. So it uses functions of
-//! rustix, which make one system call each, whatever the C library is.
+//! The seccomp filter of the gdb thread lists the system calls of this module. So this module uses functions
+//! of rustix: each makes exactly one system call, with every C library.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -29,7 +29,7 @@ use rustix::process::geteuid;
 use super::peer::PeerTable;
 use crate::config::GdbAddress;
 
-/// Number of connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
 /// Number of bytes of replies that are collected before they are sent.
@@ -70,7 +70,7 @@ impl GdbListener {
 
     fn tcp(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        // Connections inherit the option: a reply is sent when it is complete.
+        // Connections inherit the option, so that a reply is sent as soon as it is complete.
         set_tcp_nodelay(&listener, true)?;
         let port = listener.local_addr()?.port();
         let peers = PeerTable::open(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
@@ -80,8 +80,8 @@ impl GdbListener {
     fn unix(path: &Path) -> io::Result<Self> {
         remove_stale(path)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Linux makes the file with the permissions of the socket, so that at no time other users can
-        // connect.
+        // bind(2) creates the file with the permissions of the socket. Set before that, they keep other users
+        // from connecting at any time.
         fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         listen(&socket, BACKLOG)?;
@@ -92,7 +92,7 @@ impl GdbListener {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` if another user, or one who cannot be found out, has connected.
+    /// `PermissionDenied` if another user has connected, or the user cannot be determined.
     pub(super) fn accept(&self) -> io::Result<GdbSocket> {
         let (socket, peer) = acceptfrom_with(&self.socket, SocketFlags::CLOEXEC)?;
         if let ListenAddress::Tcp { peers, .. } = &self.address {
@@ -102,7 +102,7 @@ impl GdbListener {
         Ok(GdbSocket(socket))
     }
 
-    /// Argument of gdb's command `target remote`.
+    /// Returns the argument of gdb's command `target remote`.
     pub(super) fn remote(&self) -> String {
         match &self.address {
             ListenAddress::Tcp { port, .. } => format!(":{port}"),
@@ -135,19 +135,19 @@ impl AsRawFd for GdbListener {
 }
 
 impl GdbSocket {
-    /// Waits for bytes, and returns their number: 0 at the end of the stream.
+    /// Waits for bytes, and returns the number of received bytes, 0 at the end of the stream.
     pub(super) fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         Ok(recv(&self.0, bytes, RecvFlags::empty())?.0)
     }
 
-    /// Returns the first byte that has arrived, which stays in the queue. `None` at the end of the stream.
+    /// Returns the next received byte, which stays in the socket; `None` at the end of the stream.
     pub(super) fn peek(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let (count, _) = recv(&self.0, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
         Ok(byte.first().copied().filter(|_| count > 0))
     }
 
-    /// Sends all bytes, unless gdb does not take them within `timeout`.
+    /// Sends all bytes. Returns an error if gdb does not take them within `timeout`.
     fn send_within(&self, mut bytes: &[u8], timeout: Duration) -> rustix::io::Result<()> {
         let start = Instant::now();
         while !bytes.is_empty() {
@@ -228,14 +228,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gdb");
         let address = GdbAddress::Path(path.clone());
-        // The second one finds the file of the first one, which nothing listens on.
+        // The second listener finds the file of the first one, on which no process listens any more.
         for _ in 0..2 {
             let listener = GdbListener::bind(&address).unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             assert_eq!(listener.remote(), path.to_str().unwrap());
             let in_use = GdbListener::bind(&address).unwrap_err();
             assert_eq!(in_use.kind(), ErrorKind::AddrInUse, "{in_use}");
-            // That attempt has connected, too.
+            // The failed attempt to bind has connected, too.
             listener.accept().unwrap();
             let _gdb = UnixStream::connect(&path).unwrap();
             listener.accept().unwrap();

@@ -1,18 +1,18 @@
 //! Allocation of the debug registers to hardware breakpoints and watchpoints. All vCPUs have the same values
-//! in them.
+//! in their debug registers.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 
 use crate::engine::debug::{BreakpointAccess, HARDWARE_BREAKPOINTS, HardwareBreakpoint, WatchLength};
 
-/// Hardware breakpoint or watchpoint of gdb.
+/// gdb's request for a hardware breakpoint or a watchpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WatchRequest {
     /// First virtual address.
     pub(super) address: u64,
     /// Length in bytes.
     pub(super) length: u64,
-    /// Access that triggers it.
+    /// Access that triggers the stop.
     pub(super) trigger: BreakpointTrigger,
 }
 
@@ -66,7 +66,7 @@ impl DebugRegisters {
         Some(())
     }
 
-    /// Frees the registers of the request. Returns `None` if it has none.
+    /// Frees the registers of the request. Returns `None` if the request has no registers.
     pub(super) fn remove(&mut self, request: WatchRequest) -> Option<()> {
         let belongs = |register: &&mut Option<Allocated>| {
             register.is_some_and(|allocated| allocated.request == request)
@@ -80,13 +80,13 @@ impl DebugRegisters {
         *self = Self::default();
     }
 
-    /// Values for a vCPU.
+    /// Returns the values for a vCPU.
     pub(super) fn values(&self) -> [Option<HardwareBreakpoint>; HARDWARE_BREAKPOINTS] {
         self.0.map(|register| register.map(|used| used.breakpoint))
     }
 
-    /// Address and trigger of the first register that `hits` names, a bit for each register, and that is in
-    /// use.
+    /// Returns the address and the trigger of the first register that was hit and is in use. `hits` has a bit
+    /// for each register.
     pub(super) fn first_hit(&self, hits: u8) -> Option<(u64, BreakpointTrigger)> {
         let is_hit = |number: &u32| hits >> number & 1 != 0;
         let registers = (0..).zip(&self.0).filter(|(number, _)| is_hit(number));
@@ -97,7 +97,8 @@ impl DebugRegisters {
     }
 }
 
-/// Longest range from `address` on, of at most `max` bytes, that one register can watch.
+/// Returns the longest range that begins at `address`, has at most `max` bytes, and that one register can
+/// watch.
 fn longest(address: u64, max: u64) -> WatchLength {
     let fits = |length: &WatchLength| length.bytes() <= max && address.is_multiple_of(length.bytes());
     WatchLength::ALL.into_iter().find(fits).unwrap_or(WatchLength::Byte)

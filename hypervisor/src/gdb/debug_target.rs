@@ -1,10 +1,10 @@
 //! The VM as a debug target: resume, step, stop, breakpoints, memory and registers.
 //!
-//! [`DebugTarget`] has the semantics of gdb's all-stop mode, without its protocol. gdb only sees a VM that
-//! runs or is stopped. So when one vCPU stops, all others are paused before the stop is reported, and events
-//! that happen meanwhile are kept or repeated later. A software breakpoint is an `int3` in guest memory, a
-//! watchpoint is in the debug registers of all vCPUs. The guest may cause the same exceptions itself. An
-//! exception that no breakpoint explains is injected into the guest, as if there were no debugger.
+//! [`DebugTarget`] implements gdb's all-stop mode, without the protocol. In this mode, gdb sees a VM that is
+//! either running or stopped. So when one vCPU stops, all others are paused before the stop is reported.
+//! Events of other vCPUs in between are recorded, or occur again later. A software breakpoint is an `int3` in
+//! guest memory. A watchpoint is in the debug registers of all vCPUs. The guest may cause the same exceptions
+//! itself. An exception that no breakpoint explains is injected into the guest, as if there were no debugger.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,19 +24,20 @@ use crate::vcpu::shutdown::VmHandle;
 
 /// vCPUs of a VM, as a debugger uses them: [`VcpuManager`], or a model.
 pub(super) trait Vcpus {
-    /// Number of vCPUs.
+    /// Returns the number of vCPUs.
     fn count(&self) -> usize;
 
-    /// Returns whether any vCPU runs.
+    /// Returns true if any vCPU runs.
     fn is_running(&self) -> bool;
 
     /// Resumes a vCPU.
     fn run(&mut self, id: usize);
 
-    /// Pauses all vCPUs, and returns the debug events at which some have stopped meanwhile.
+    /// Pauses all vCPUs. Returns the vCPUs that stopped at a debug event before they were paused, and these
+    /// events.
     fn pause(&mut self) -> Vec<(usize, DebugEvent)>;
 
-    /// Returns a vCPU that has stopped at a debug event, if there is one.
+    /// Returns a vCPU that has stopped at a debug event, and the event; `None` if there is no such vCPU.
     fn next_stop(&mut self) -> Option<(usize, DebugEvent)>;
 
     /// Calls `call` with a paused vCPU, and returns its result. Returns `None` if the vCPU runs or has
@@ -78,7 +79,8 @@ impl Vcpus for VcpuManager {
     }
 }
 
-/// VM that is debugged (all-stop mode): either all its vCPUs are paused, or those that gdb has resumed run.
+/// VM that is debugged in all-stop mode. Either all its vCPUs are paused, or the vCPUs that gdb has resumed
+/// run.
 #[derive(Debug)]
 pub(super) struct DebugTarget<V = VcpuManager> {
     vcpus: V,
@@ -87,29 +89,29 @@ pub(super) struct DebugTarget<V = VcpuManager> {
     first_segment: u64,
     breakpoints: Breakpoints,
     debug_registers: DebugRegisters,
-    /// Debug control that each vCPU has.
+    /// Current debug control of each vCPU.
     controls: Vec<DebugControl>,
     resume: ResumeActions,
     /// Watchpoint hits (vCPU, bits of the debug registers) that happened while another stop was reported.
-    /// They are reported later, because the access is complete and does not repeat.
+    /// They must be reported later, because the access is complete and will not occur again.
     pending_hits: VecDeque<(usize, u8)>,
     /// True if the guest has been resumed.
     has_run: bool,
 }
 
-/// vCPUs that the next resume runs.
+/// The vCPUs that the next resume runs, and how it runs them.
 #[derive(Debug, Default)]
 pub(super) struct ResumeActions {
     /// vCPUs that execute one instruction. If there are any, the other vCPUs stay paused.
     pub(super) steps: BTreeSet<usize>,
     /// vCPUs that continue, if the scheduler is locked.
     pub(super) continues: BTreeSet<usize>,
-    /// gdb's `set scheduler-locking on`: only the vCPUs above run.
+    /// True with gdb's `set scheduler-locking on`: only the vCPUs above run.
     pub(super) is_scheduler_locked: bool,
 }
 
 impl ResumeActions {
-    /// Returns the vCPUs that run, and whether they execute one instruction.
+    /// Returns the vCPUs that run. The value of each is true if it executes only one instruction.
     fn runs(&self, count: usize) -> Vec<(usize, bool)> {
         let has_steps = !self.steps.is_empty();
         let is_resumed = |id: &usize| match (has_steps, self.is_scheduler_locked) {
@@ -151,7 +153,7 @@ impl<V: Vcpus> DebugTarget<V> {
         }
     }
 
-    /// True if the guest has been resumed at least once.
+    /// Returns true if the guest has been resumed at least once.
     pub(super) const fn has_run(&self) -> bool {
         self.has_run
     }
@@ -164,28 +166,28 @@ impl<V: Vcpus> DebugTarget<V> {
         self.vcpus
     }
 
-    /// Number of vCPUs.
+    /// Returns the number of vCPUs.
     pub(super) fn count(&self) -> usize {
         self.vcpus.count()
     }
 
-    /// Virtual address of the image's first segment.
+    /// Returns the virtual address of the image's first segment.
     pub(super) const fn first_segment(&self) -> u64 {
         self.first_segment
     }
 
-    /// Actions of the next [`Self::run_vcpus`].
+    /// Returns the actions of the next [`Self::run_vcpus`], to change them.
     pub(super) const fn resume_actions(&mut self) -> &mut ResumeActions {
         &mut self.resume
     }
 
-    /// Returns whether any vCPU runs.
+    /// Returns true if any vCPU runs.
     pub(super) fn is_running(&self) -> bool {
         self.vcpus.is_running()
     }
 
-    /// Resumes the vCPUs of [`Self::resume_actions`]. While a watchpoint hit is pending, no vCPU is resumed:
-    /// the hit is reported first.
+    /// Resumes the vCPUs of [`Self::resume_actions`]. Resumes no vCPU while a watchpoint hit is pending,
+    /// because the hit must be reported first.
     pub(super) fn run_vcpus(&mut self) -> Result<(), EngineError> {
         if !self.pending_hits.is_empty() {
             return Ok(());
@@ -217,8 +219,8 @@ impl<V: Vcpus> DebugTarget<V> {
                 (Some(StopReason::Watch(..)), DebugEvent::Trap { hits, .. }) => {
                     self.pending_hits.push_back((id, hits));
                 }
-                // A breakpoint is reached again when the vCPU is resumed. A step that was ended by another
-                // stop is not reported.
+                // Other events need not be recorded: a breakpoint is reached again when the vCPU is resumed,
+                // and a step that another stop has ended is not reported.
                 _ => {}
             }
         }
@@ -245,7 +247,7 @@ impl<V: Vcpus> DebugTarget<V> {
         None
     }
 
-    /// Decodes a debug event; `None` if the guest itself has caused it.
+    /// Decodes a debug event. Returns `None` if the guest itself has caused it.
     fn stop_reason(&self, id: usize, event: DebugEvent) -> Option<StopReason> {
         match event {
             DebugEvent::Breakpoint(address) => {
@@ -285,7 +287,7 @@ impl<V: Vcpus> DebugTarget<V> {
     pub(super) fn clear(&mut self) {
         self.pause();
         for (address, byte) in self.breakpoints.take() {
-            // It fails if the guest has unmapped the memory.
+            // Fails if the guest has unmapped the memory.
             let _: Option<()> = self.write_raw(0, address, &[byte]);
         }
         self.debug_registers.clear();
@@ -311,15 +313,15 @@ impl<V: Vcpus> DebugTarget<V> {
         self.vcpus.call(id, move |vcpu| vcpu.set_registers(&wanted))?.ok()
     }
 
-    /// Reads memory by the page tables of a vCPU, with the guest's instructions in place of breakpoints, and
-    /// returns the number of bytes read.
+    /// Reads memory with the page tables of a vCPU. Breakpoints are replaced by the guest's instructions.
+    /// Returns the number of bytes read.
     pub(super) fn read(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let size = self.read_raw(id, address, bytes);
         self.breakpoints.hide(address, bytes.get_mut(..size).unwrap_or_default());
         size
     }
 
-    /// Writes memory by the page tables of a vCPU, and keeps breakpoints.
+    /// Writes memory with the page tables of a vCPU. Breakpoints remain in place.
     pub(super) fn write(&mut self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
         // gdb may also write breakpoints as data.
         if bytes == [INT3] && self.breakpoints.is_full() && !self.breakpoints.is_at(address) {
@@ -335,7 +337,8 @@ impl<V: Vcpus> DebugTarget<V> {
     }
 
     /// Reads memory with the breakpoints in it. A vCPU that the kernel has not started has no page tables.
-    /// Then those of the boot CPU are used, because the guest has one address space.
+    /// For such a vCPU, the page tables of the boot CPU are used, because the guest has only one address
+    /// space.
     pub(super) fn read_raw(&self, id: usize, address: u64, bytes: &mut [u8]) -> usize {
         let read = |id, bytes: &mut [u8]| {
             memory::read(self.memory.guest(), |address| self.translate(id, address), address, bytes)
@@ -346,7 +349,7 @@ impl<V: Vcpus> DebugTarget<V> {
         }
     }
 
-    /// Writes memory regardless of breakpoints, by the same page tables as [`Self::read_raw`].
+    /// Writes memory regardless of breakpoints, with the same page tables as [`Self::read_raw`].
     fn write_raw(&self, id: usize, address: u64, bytes: &[u8]) -> Option<()> {
         let write =
             |id| memory::write(self.memory.guest(), |address| self.translate(id, address), address, bytes);
@@ -378,7 +381,7 @@ impl<V: Vcpus> DebugTarget<V> {
     /// Removes a software breakpoint.
     pub(super) fn remove_breakpoint(&mut self, address: u64) -> Option<()> {
         let byte = self.breakpoints.remove(address)?;
-        // It fails if the guest has unmapped the memory.
+        // Fails if the guest has unmapped the memory.
         let _: Option<()> = self.write_raw(0, address, &[byte]);
         Some(())
     }
@@ -395,7 +398,8 @@ impl<V: Vcpus> DebugTarget<V> {
         None
     }
 
-    /// Removes a watchpoint or hardware breakpoint. The vCPUs get the new values when they are resumed.
+    /// Removes a watchpoint or hardware breakpoint. The vCPUs get the new debug registers when they are
+    /// resumed.
     pub(super) fn unwatch(&mut self, request: WatchRequest) -> Option<()> {
         self.debug_registers.remove(request)
     }
@@ -409,7 +413,7 @@ impl<V: Vcpus> DebugTarget<V> {
 }
 
 impl DebugTarget {
-    /// Event that is readable when a vCPU may have stopped.
+    /// Returns the event that is readable when a vCPU may have stopped.
     pub(super) fn stop_event(&self) -> &EventFd {
         self.vcpus.stop_event()
     }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
-/// Set of files to wait for. The files must stay open as long as it is used.
+/// Set of files to wait for. The files must stay open as long as the set is used.
 #[derive(Debug)]
 pub(super) struct PollSet(Epoll);
 

@@ -17,12 +17,12 @@ use crate::vcpu::shutdown::VmHandle;
 /// Size of a page in bytes.
 const PAGE: usize = 0x1000;
 
-/// A session of gdb with a VM of two vCPUs: `data` has a packet in each line, without `$` and checksum. A
-/// line that starts with `$`, `+`, `-` or Ctrl-C is sent as it is.
+/// A session of gdb with a VM of two vCPUs. Each line of `data` is a packet without `$` and checksum. A line
+/// that starts with `$`, `+`, `-` or Ctrl-C is sent unchanged.
 ///
 /// # Panics
 ///
-/// A packet other than a write changes the memory that gdb reads, or breakpoints are left in it after
+/// A packet other than a write changes the memory that gdb reads, or breakpoints remain in memory after
 /// detaching.
 pub fn packets(data: &[u8]) {
     let Ok(memory) = "8M".parse().map_err(drop).and_then(|size| Memory::new(size).map_err(drop)) else {
@@ -32,7 +32,7 @@ pub fn packets(data: &[u8]) {
     let vcpus = ModelVcpus::new(memory.guest());
     let mut target = DebugTarget::new(vcpus, Arc::new(vm), memory, model::FIRST_SEGMENT);
     let mut input = Script { lines: data.split(|&byte| byte == b'\n').collect(), ..Script::default() };
-    // The session ends at the last line at the latest.
+    // The result does not matter. The session ends at the last line at the latest.
     let _: Result<session::SessionEnd, SessionError> = session::serve(Replies, &mut input, &mut target);
     target.pause();
     let shown = view(&target);
@@ -42,12 +42,12 @@ pub fn packets(data: &[u8]) {
     assert!(shown == raw_view(&target), "a breakpoint is left in memory");
 }
 
-/// Memory as gdb reads it.
+/// Returns the memory as gdb reads it.
 fn view(target: &DebugTarget<ModelVcpus>) -> Vec<u8> {
     read_pages(|address, page| target.read(0, address, page))
 }
 
-/// Memory as the guest reads it.
+/// Returns the memory as the guest reads it.
 fn raw_view(target: &DebugTarget<ModelVcpus>) -> Vec<u8> {
     read_pages(|address, page| target.read_raw(0, address, page))
 }
@@ -60,12 +60,12 @@ fn read_pages(read: impl Fn(u64, &mut [u8]) -> usize) -> Vec<u8> {
     bytes
 }
 
-/// Lines that are sent one at a time, each when the one before it has been handled.
+/// Input of the session: its lines, one at a time. A line is sent after the previous line has been handled.
 #[derive(Debug, Default)]
 struct Script<'a> {
     lines: VecDeque<&'a [u8]>,
     bytes: VecDeque<u8>,
-    /// Memory as gdb reads it, if the line that was sent last must not change it.
+    /// Memory as gdb reads it; `None` if the last line may have changed it.
     shown: Option<Vec<u8>>,
 }
 
@@ -90,7 +90,7 @@ impl SessionInput<ModelVcpus> for Script<'_> {
     }
 }
 
-/// A packet of the protocol: `$`, contents, `#`, and the sum of the contents modulo 256.
+/// Returns a packet of the protocol: `$`, contents, `#`, and the sum of the contents modulo 256.
 fn packet(contents: &[u8]) -> Vec<u8> {
     let sum = contents.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     [b"$", contents, format!("#{sum:02x}").as_bytes()].concat()
@@ -121,7 +121,7 @@ mod tests {
     const WORDS: [&str; 11] =
         ["g", "c", "vCont;s:p1.1", "vCont;c", "\u{3}", "Hg2", "?", "qOffsets", "D", "vKill;1", "$x#"];
 
-    /// A line that is mostly a packet with valid numbers.
+    /// Generates lines. Most of them are packets with valid numbers.
     fn line() -> impl Strategy<Value = String> {
         let address = prop_oneof![
             (0_u64..0x5000).prop_map(|address| format!("{address:x}")),

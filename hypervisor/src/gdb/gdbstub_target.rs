@@ -1,9 +1,9 @@
 //! [`DebugTarget`] as a target of the crate `gdbstub`.
 //!
-//! `gdbstub` parses the packets of gdb, and calls a trait for each group of them. The implementations here
-//! convert between its types and those of [`DebugTarget`]: a vCPU is a thread with the ID of the vCPU plus
-//! one, because gdb counts threads from 1, and an error is an errno. A method `support_…` tells `gdbstub`
-//! that a group is available.
+//! `gdbstub` parses gdb's packets, and has a trait for each group of packets. The implementations here
+//! convert between the types of `gdbstub` and those of [`DebugTarget`]. A vCPU becomes a thread, whose ID is
+//! the vCPU's ID plus one, because gdb counts threads from 1. An error becomes an errno. A method `support_…`
+//! tells `gdbstub` that a group is available.
 
 use std::num::NonZeroUsize;
 
@@ -35,12 +35,12 @@ const EINVAL: u8 = 22;
 /// Stop reply: how the VM has shut down, or why a vCPU has stopped.
 pub(super) type StopReply = MultiThreadStopReason<u64>;
 
-/// Thread ID of a vCPU: gdb counts threads from 1.
+/// Returns the thread ID of a vCPU. gdb counts threads from 1.
 fn thread_id(vcpu: usize) -> Tid {
     NonZeroUsize::MIN.saturating_add(vcpu)
 }
 
-/// vCPU of a thread ID.
+/// Returns the vCPU with a thread ID.
 fn vcpu_id(thread: Tid) -> usize {
     thread.get() - 1
 }
@@ -68,7 +68,8 @@ impl<V: Vcpus> DebugTarget<V> {
         })
     }
 
-    /// Handles Ctrl-C: pauses a running target. Returns `None` if it does not run, or has shut down.
+    /// Handles Ctrl-C: pauses a running target, and returns the stop reply. Returns `None` if the target is
+    /// not running, or the VM has shut down.
     pub(super) fn interrupt(&mut self) -> Option<StopReply> {
         if !self.is_running() {
             return None;
@@ -154,7 +155,7 @@ impl<V: Vcpus> ThreadExtraInfo for DebugTarget<V> {
     }
 }
 
-/// Signals in resume packets are ignored: a vCPU has none.
+/// Signals in resume packets are ignored, because vCPUs have no signals.
 impl<V: Vcpus> MultiThreadResume for DebugTarget<V> {
     fn resume(&mut self) -> Result<(), EngineError> {
         self.run_vcpus()
@@ -217,7 +218,7 @@ impl<V: Vcpus> SwBreakpoint for DebugTarget<V> {
     }
 }
 
-/// Request for a hardware breakpoint.
+/// Returns the request for a hardware breakpoint.
 const fn execution_at(address: u64) -> WatchRequest {
     WatchRequest { address, length: 1, trigger: BreakpointTrigger::Execute }
 }
@@ -250,7 +251,7 @@ impl<V: Vcpus> HwWatchpoint for DebugTarget<V> {
 }
 
 impl<V: Vcpus> SectionOffsets for DebugTarget<V> {
-    /// gdb moves all segments by the offset of the first.
+    /// gdb relocates all segments by the offset of the first segment.
     fn get_section_offsets(&mut self) -> Result<Offsets<u64>, EngineError> {
         Ok(Offsets::Segments { text_seg: self.first_segment(), data_seg: None })
     }

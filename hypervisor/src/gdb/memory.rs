@@ -1,4 +1,4 @@
-//! Access to guest memory by virtual addresses.
+//! Access to guest memory at virtual addresses.
 
 use hermit_interface::address::PAGE_SIZE;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
@@ -11,7 +11,7 @@ struct Chunk {
     size: usize,
 }
 
-/// Splits an access into chunks, up to the first page that is not mapped to memory. Returns none if the
+/// Splits an access into chunks, up to the first page that is not mapped to memory. Returns no chunks if the
 /// access wraps around the address space.
 fn chunks(
     memory: &GuestMemoryMmap,
@@ -52,7 +52,7 @@ pub(super) fn read(
     done
 }
 
-/// Writes all bytes or, if one of them is not mapped, none. Page protections are ignored.
+/// Writes all bytes, or nothing if one of them is not mapped. Ignores page protections.
 pub(super) fn write(
     memory: &GuestMemoryMmap,
     translate: impl Fn(u64) -> Option<u64>,

@@ -1,8 +1,8 @@
-//! User of the other end of a TCP connection on the loopback.
+//! User who owns the other end of a TCP connection on the loopback.
 //!
-//! A connection of this host has two entries in the kernel's table of TCP sockets (/proc/net/tcp,
-//! proc_pid_net(5)), one for each end, with the user who has made the socket. An IPv6 socket that is
-//! connected to an IPv4 address is listed in /proc/net/tcp6.
+//! A connection within this host has two entries in the kernel's table of TCP sockets (/proc/net/tcp,
+//! proc_pid_net(5)), one for each end. An entry has the user who has created the socket. An IPv6 socket that
+//! is connected to an IPv4 address is listed in /proc/net/tcp6.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -18,7 +18,8 @@ const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// User ID of root.
 const ROOT: u32 = 0;
 
-/// Tables of TCP sockets, opened before the process is confined, and the user who may connect to `local`.
+/// Tables of TCP sockets, which are opened before the process is confined, and the user who may connect to
+/// `local`.
 #[derive(Debug)]
 pub(super) struct PeerTable {
     tables: Vec<File>,
@@ -30,12 +31,12 @@ impl PeerTable {
     /// Opens the tables, for connections to `local`.
     pub(super) fn open(local: SocketAddrV4) -> io::Result<Self> {
         let [tcp, tcp6] = TABLES.map(File::open);
-        // A host without IPv6 has one table.
+        // A host without IPv6 has only the first table.
         let tables = [tcp?].into_iter().chain(tcp6).collect();
         Ok(Self { tables, local, user: geteuid().as_raw() })
     }
 
-    /// Refuses a peer that is neither of this process's user nor of root.
+    /// Returns an error unless the peer belongs to this process's user or to root.
     pub(super) fn check(&self, peer: SocketAddrV4) -> io::Result<()> {
         let refused = |whose: &str| {
             let text =
@@ -50,7 +51,7 @@ impl PeerTable {
     }
 
     fn user_of(&self, peer: SocketAddrV4) -> io::Result<Option<u32>> {
-        // The kernel makes a table anew for a read at its start.
+        // The kernel generates the table anew when it is read from its start.
         let lines = |table| BufReader::new(FromStart { file: table, offset: 0 }).lines();
         let lines = self.tables.iter().flat_map(lines);
         let mut users = lines.map(|line| line.map(|line| user_in(&line, peer, self.local)));
@@ -58,7 +59,7 @@ impl PeerTable {
     }
 }
 
-/// Reads a file from its start, whatever its own position: the thread may not seek.
+/// Reads a file from its start, regardless of the file's position, because the gdb thread may not seek.
 #[derive(Debug)]
 struct FromStart<'a> {
     file: &'a File,
@@ -73,9 +74,10 @@ impl Read for FromStart<'_> {
     }
 }
 
-/// User of the socket in a line of a table, if that is the end `from` of a connection to `to`.
+/// Returns the user of the socket in a line of a table, if the socket is the end `from` of a connection to
+/// `to`.
 ///
-/// A socket without an inode is no program's any more. Its user is printed as root's.
+/// Ignores a socket without an inode: no program owns it any more, and the kernel prints root as its user.
 fn user_in(line: &str, from: SocketAddrV4, to: SocketAddrV4) -> Option<u32> {
     let entry = SocketEntry::parse(line)?;
     // In the table of IPv6, IPv4 addresses are mapped (RFC 4291 §2.5.5.2).

@@ -1,9 +1,9 @@
 //! Registers in the layout of the GDB remote protocol.
 //!
-//! gdb reads and writes all registers of a thread by one packet, whose layout `target.xml` describes to it.
-//! Most of the layout is that of `gdbstub_arch`. The x87 state has the layout of FSAVE there, but that of
-//! FXSAVE in [`Registers`], so it is converted. A write may change only registers that an engine can set:
-//! segment selectors must stay the same.
+//! gdb reads and writes all registers of a thread with one packet. `target.xml` describes the packet's layout
+//! to gdb. Most of the layout comes from `gdbstub_arch`. The x87 state has the layout of FSAVE in a packet,
+//! and the layout of FXSAVE in [`Registers`], so it is converted. A write may change only registers that an
+//! engine can set: segment selectors must stay the same.
 
 use gdbstub::arch::{Arch, Registers as Protocol};
 use gdbstub_arch::x86::reg::{X86_64CoreRegs, X86SegmentRegs, X87FpuInternalRegs};
@@ -13,8 +13,8 @@ use crate::engine::debug::{FpuState, Registers};
 /// Size of [`X86_64CoreRegs`] in a packet, in bytes.
 const CORE_SIZE: usize = 0x218;
 
-/// Architecture x86-64 with SSE, as `target.xml` describes it to gdb. The one of `gdbstub_arch` lacks the
-/// base addresses of fs and gs, which are needed to debug a kernel.
+/// Architecture x86-64 with SSE, as `target.xml` describes it to gdb. The description in `gdbstub_arch` lacks
+/// the base addresses of fs and gs, which are needed to debug a kernel.
 #[derive(Debug)]
 pub(super) enum X86_64 {}
 
@@ -78,15 +78,15 @@ impl From<&Registers> for PacketRegisters {
 }
 
 impl PacketRegisters {
-    /// Applies a write by gdb to the `current` registers. Returns `None` for values that cannot be set: other
-    /// segment selectors, because KVM would need their descriptors, and values above 16 bits for the x87
-    /// control registers.
+    /// Applies gdb's write to the `current` registers, and returns the result. Returns `None` for values that
+    /// cannot be set: changed segment selectors, because KVM would need their descriptors, and values of more
+    /// than 16 bits for the x87 control registers.
     pub(super) fn apply_to(&self, current: &Registers) -> Option<Registers> {
         let shown = Self::from(current);
         if self.core.segments != shown.core.segments {
             return None;
         }
-        // The packet has the lower half of rflags.
+        // The packet has only the lower half of rflags.
         let rflags = current.rflags & !u64::from(u32::MAX) | u64::from(self.core.eflags);
         let mut fpu =
             FpuState { st: self.core.st, xmm: self.core.xmm, mxcsr: self.core.mxcsr, ..current.fpu.clone() };
@@ -110,13 +110,14 @@ fn low(number: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// Bits 32 to 47 of an address, in the place of a selector in the legacy layout of FSAVE.
+/// Returns bits 32 to 47 of an address. The packet has them in place of the selector in the legacy layout of
+/// FSAVE.
 fn high(address: u64) -> u32 {
     low(address >> 32) & 0xffff
 }
 
-/// Converts the x87 state to the layout of FSAVE, with a tag of two bits for each register: both are set if
-/// it is empty.
+/// Converts the x87 state to the layout of FSAVE, with a tag of two bits for each register. Both bits are set
+/// if the register is empty.
 fn to_x87(from: &FpuState) -> X87FpuInternalRegs {
     let is_empty = |register: u32| from.ftw >> register & 1 == 0;
     X87FpuInternalRegs {

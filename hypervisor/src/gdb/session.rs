@@ -1,4 +1,4 @@
-//! Session: one connection of a gdb.
+//! A session: one connection of a gdb, from the first packet to the end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,13 +13,14 @@ use super::epoll::PollSet;
 use crate::engine::EngineError;
 use crate::vcpu::manager::VcpuManager;
 
-/// Maximum size of a packet in bytes, which is reported to gdb (`PacketSize`). A longer one ends the session.
+/// Maximum size of a packet in bytes, which is reported to gdb (`PacketSize`). A longer packet ends the
+/// session.
 const MAX_PACKET: usize = 4096;
 
 /// Packet `OK`.
 const OK_PACKET: &[u8] = b"$OK#9a";
 
-/// Indexes in the poll set of a session.
+/// Indices of the files in the poll set of a session.
 const CONNECTION: u64 = 0;
 const STOP_EVENT: u64 = 1;
 
@@ -48,10 +49,10 @@ pub(super) enum SessionError {
 
 /// Input of a session: bytes from gdb, and events of the VM.
 pub(super) trait SessionInput<V> {
-    /// Returns the next byte that has arrived from gdb.
+    /// Returns the next byte that has arrived from gdb; `None` if there is none.
     fn next_byte(&mut self) -> Option<u8>;
 
-    /// Waits for bytes from gdb or an event of the VM.
+    /// Waits for bytes from gdb, or for an event of the VM.
     fn wait(&mut self, target: &DebugTarget<V>) -> Result<(), SessionError>;
 }
 
@@ -86,7 +87,7 @@ impl SessionInput<VcpuManager> for SocketInput<'_> {
     }
 }
 
-/// Serves a gdb that has connected. The target is paused.
+/// Serves a connected gdb. Pauses the target first.
 pub(super) fn run(socket: &GdbSocket, target: &mut DebugTarget) -> Result<SessionEnd, SessionError> {
     let poll_set = PollSet::new(&[socket, target.stop_event(), target.vm().shutdown_event()])?;
     serve(Replies::new(socket), &mut SocketInput { socket, bytes: VecDeque::new(), poll_set }, target)

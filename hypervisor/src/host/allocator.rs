@@ -1,4 +1,4 @@
-//! Allocator of the command `uhyve`, the same with each C library.
+//! Memory allocator of the command `uhyve`. It behaves the same with each C library.
 #![expect(unsafe_code, reason = "the trait of allocators is unsafe")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,13 +6,14 @@ use std::ptr;
 
 use dlmalloc::GlobalDlmalloc;
 
-/// Size in bytes from which on the C library allocates: it gets such blocks from the host, zeroed and page by
-/// page as they are used, and gives them back when they are freed.
+/// Minimum size in bytes of a block that the C library allocates. The C library maps such a block from the
+/// host, so its pages are zero and take memory only when they are used, and unmaps it when it is freed.
 const MIN_LARGE: usize = 128 << 10;
 
-/// Allocator whose small blocks come from dlmalloc, which takes few system calls and page faults at the
-/// start, one mapping for all threads. Those rarely allocate. musl's takes a mapping for every few sizes,
-/// glibc's one for each thread.
+/// Allocator whose small blocks come from dlmalloc. At the start of uhyve, dlmalloc causes few system calls
+/// and page faults, because it has one mapping for all sizes and threads. (The threads rarely allocate, so
+/// they do not contend for it.) musl's allocator makes a mapping for every few sizes, and glibc's makes one
+/// for each thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocator;
 
@@ -21,9 +22,9 @@ const fn is_large(size: usize) -> bool {
     size >= MIN_LARGE
 }
 
-// SAFETY: a block belongs to the allocator that its size decides about, and each of its operations goes to
-// that one: the layout with which a block is freed or changed is the one with which it was allocated
-// (contract of the trait). Both allocators fulfil the trait's contract, and neither unwinds.
+// SAFETY: the size of a block determines its allocator, and all operations on the block go to this allocator:
+// a block is freed or changed with the layout with which it was allocated (contract of the trait). Both
+// allocators fulfil the trait's contract, and neither unwinds.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_large(layout.size()) {
@@ -61,7 +62,7 @@ unsafe impl GlobalAlloc for Allocator {
             (true, true) => unsafe { System.realloc(block, layout, size) },
             // SAFETY: the block is one of dlmalloc, with this layout; the new size is as above.
             (false, false) => unsafe { GlobalDlmalloc.realloc(block, layout, size) },
-            // SAFETY: the contract is the same.
+            // SAFETY: `move_block` has the same contract as this function.
             _ => unsafe { self.move_block(block, layout, size) },
         }
     }

@@ -10,18 +10,18 @@ use anyhow::{Result, anyhow, bail};
 use hermit_options::open::{Kind, Opener, beneath};
 use rustix::fs::{Mode, OFlags, fstatfs};
 
-/// File of a cgroup to which the ID of a process is written that moves there.
+/// File of a cgroup. A process moves to the cgroup when its ID is written to this file.
 const PROCESSES: &str = "cgroup.procs";
 
 /// Type of the file system of cgroups of version 2: `CGROUP2_SUPER_MAGIC` of Linux's `magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
 
-/// Moves this process to the cgroup of this folder. Called before memory is allocated for the guest and other
-/// processes are started, so that the cgroup is charged for them.
+/// Moves this process to the cgroup of this folder. Call it before memory is allocated for the guest and
+/// before other processes are started, so that the cgroup is charged for them.
 ///
 /// # Errors
 ///
-/// The folder is no cgroup, or this user may not move the process.
+/// The folder is not a cgroup, or this user may not move the process.
 pub(crate) fn join(opener: &Opener, folder: &Path) -> Result<()> {
     let found = opener.find(folder, Kind::Folder);
     let is_cgroup =

@@ -1,5 +1,6 @@
-//! Messages to the user, on standard error, or in the file of `--log-file`: standard error is the guest's,
-//! too, which could print a line that looks like one of these.
+//! Messages to the user. They go to standard error, or to the file of `--log-file`. The file is useful
+//! because the guest also writes to standard error, and could print a line that looks like a message of
+//! uhyve.
 
 use std::fmt;
 use std::io;
@@ -15,8 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::{Errno, write};
 
-/// Time limit of a message: the reader of standard error may have stalled, which must not keep the guest
-/// alive.
+/// Time limit for writing a message. The reader of standard error may have stalled, and must not delay the
+/// end of the guest.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of bytes that a pipe takes without blocking once it is writable (`PIPE_BUF`).
@@ -52,12 +53,12 @@ pub(crate) fn write_to(opener: &Opener, path: &Path) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
-    // It fails if there is one already.
+    // Fails if there is already a file.
     let _: Result<(), OwnedFd> = FILE.set(file);
     Ok(())
 }
 
-/// Descriptor to which messages are written. Async-signal-safe.
+/// Returns the descriptor to which messages are written. Async-signal-safe.
 pub(crate) fn descriptor() -> BorrowedFd<'static> {
     // The descriptor of standard error is never closed, so it can be borrowed.
     FILE.get().map_or_else(rustix::stdio::stderr, AsFd::as_fd)
@@ -70,8 +71,8 @@ pub(crate) fn say(message: fmt::Arguments<'_>) {
     let _: rustix::io::Result<()> = write_within(descriptor(), line.as_bytes(), TIMEOUT);
 }
 
-/// Writes all of `bytes`, unless that takes longer than `timeout`. Takes no lock, which another thread might
-/// hold.
+/// Writes all of `bytes`, or as many as the stream takes within `timeout`. Takes no lock, because another
+/// thread might hold it.
 fn write_within(stream: impl AsFd, mut bytes: &[u8], timeout: Duration) -> rustix::io::Result<()> {
     let start = Instant::now();
     while !bytes.is_empty() {
@@ -91,21 +92,22 @@ fn write_within(stream: impl AsFd, mut bytes: &[u8], timeout: Duration) -> rusti
     Ok(())
 }
 
-/// Prints a message that is no error, unless the user wants errors only.
+/// Prints a message that is not an error, unless the user wants only errors.
 pub(crate) fn note(message: fmt::Arguments<'_>) {
     if log::max_level() > LevelFilter::Error {
         say(message);
     }
 }
 
-/// Installs the logger: warnings; if `quiet`, none; if `verbose`, all messages down to debug level.
+/// Installs the logger. It prints warnings and errors by default, nothing if `quiet`, and all messages down
+/// to debug level if `verbose`.
 pub(crate) fn init(verbose: bool, quiet: bool) {
     log::set_max_level(match (verbose, quiet) {
         (true, _) => LevelFilter::Debug,
         (false, true) => LevelFilter::Error,
         (false, false) => LevelFilter::Warn,
     });
-    // It fails if a program that uses this crate has installed its own logger.
+    // Fails if a program that uses this crate has installed its own logger.
     let _: Result<(), log::SetLoggerError> = log::set_logger(&Messages);
 }
 

@@ -3,8 +3,8 @@
 use rustix::io::{Result, retry_on_intr};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Fills `bytes` by getrandom(2). It takes no file, such as `/dev/urandom`, which a confined thread could not
-/// open.
+/// Fills `bytes` with getrandom(2). Does not use a file such as `/dev/urandom`, because a confined thread
+/// could not open it.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -18,12 +18,12 @@ use rustix::io::Errno;
 use crate::host::random;
 use crate::memory::Memory;
 
-/// Part of the free memory that the symbol table may take, as a divisor.
+/// The symbol table may take the free memory's size divided by this number.
 const SYMBOLS_DIVISOR: u64 = 8;
 
-/// Part of the addresses for own mappings that a kernel in a process gets, as a divisor: 96 times the memory
-/// and 1 GiB remain. They bound the host's page tables for it (`docs/sandbox.md`); Linux allows fewer
-/// mappings than fit there.
+/// A kernel in a process gets only the address range for its own mappings divided by this number: 96 times
+/// the memory, and 1 GiB. This bounds the host's page tables for the guest (`docs/sandbox.md`). The range is
+/// large enough, because Linux allows fewer mappings than fit there.
 const PROCESS_DIVISOR: u64 = 4;
 
 /// Why an image cannot be loaded into memory.
@@ -55,7 +55,7 @@ impl From<LoadError> for BootError {
 /// Properties of the VM for the boot information.
 #[derive(Debug)]
 pub struct BootParams<'a> {
-    /// File from which the image's executable segments are copied; `None` if the image has them.
+    /// File from which the image's executable segments are copied; `None` if the image in memory has them.
     pub code: Option<&'a File>,
     /// Platform of the kernel.
     pub platform: Platform,
@@ -65,11 +65,11 @@ pub struct BootParams<'a> {
     pub devices: &'a [MmioDevice],
     /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
-    /// Tar archive with the initial tree of files; empty without one.
+    /// Tar archive with the initial tree of files; empty if there is none.
     pub tree: &'a [u8],
     /// The guest's time-stamp counter.
     pub tsc: Tsc,
-    /// Wall-clock time at the counter's value: [`wall_clock_ns`].
+    /// Wall-clock time ([`wall_clock_ns`]) at the moment of `tsc`.
     pub wall_clock_ns: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct KernelEntry {
     pub free_addresses: Region,
 }
 
-/// Memory to which an image is loaded, and the file of its code.
+/// Memory into which an image is loaded, and the file of its code.
 struct Target<'a> {
     memory: &'a mut Memory,
     code: Option<&'a File>,
@@ -204,7 +204,7 @@ fn keep_symbols(memory: &mut Memory, free: &mut FreeMemory, image: &Image<'_>, l
         Some(Region { start, size: bytes.len() as u64 })
     };
     if let (Some(table), Some(strings)) = (keep(symbols.table), keep(symbols.strings)) {
-        // If there is no memory for their page tables, the kernel has no symbols.
+        // Fails if there is no memory for their page tables. Then the kernel has no symbols.
         let _: Result<(), LoadError> = loaded.keep_symbols(memory, free, Symbols { table, strings });
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the file of an image without its debugging information, which is most of the bytes of many files.
+//! Reads the file of an image without its debugging information, which often is most of the file.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use hermit_interface::image::{self, parts};
 use hermit_interface::to_usize;
 use zerocopy::FromZeros as _;
 
-/// Distance in bytes below which two parts of a file are read by one call.
+/// Maximum distance in bytes between two parts of a file that are read with one call.
 const MAX_GAP: usize = 4096;
 
 /// Contents of a file that was read.
@@ -38,9 +38,9 @@ pub(super) fn read_within(file: &File, limit: u64) -> io::Result<Option<Contents
 
 /// Reads the parts of a file with this header. Returns `None` if it is not the header of an image.
 fn read_parts(file: &File, header: &[u8], size: usize) -> io::Result<Option<Contents>> {
-    // A large allocation of zeros takes no memory where it is never written, and goes back to the host when
-    // it is freed. The allocator would keep it if a block of that size had been freed before
-    // (`M_MMAP_THRESHOLD` of glibc).
+    // A large zeroed allocation takes memory only for pages that are written, and returns to the host when it
+    // is freed. (glibc's allocator would keep it if a block of this size had been freed before, see
+    // `M_MMAP_THRESHOLD`.)
     let mut bytes = u8::new_vec_zeroed(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
     if let Some(place) = bytes.get_mut(..header.len()) {
         place.copy_from_slice(header);
@@ -69,8 +69,8 @@ fn read_ranges(file: &File, bytes: &mut [u8], ranges: Vec<Range<usize>>) -> io::
     Ok(())
 }
 
-/// Joins ranges that overlap or are close to each other: no byte is read twice, whatever the headers of a
-/// file say.
+/// Joins ranges that overlap or are close to each other. So no byte is read twice, even if the headers of a
+/// hostile file name the same bytes often.
 fn join(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -115,7 +115,7 @@ mod tests {
         assert!(bytes[image.len()..].iter().all(|byte| *byte == 0));
     }
 
-    /// A part of a file.
+    /// Returns a part of a file.
     fn range(part: Region, file: &[u8]) -> &[u8] {
         &file[to_usize(part.start)..to_usize(part.end())]
     }
@@ -123,7 +123,7 @@ mod tests {
     /// Flag of a segment (ELF gABI, `PF_X`).
     const EXECUTABLE: u32 = 1;
 
-    /// As some linkers place them.
+    /// Some linkers place relocations in a segment of code.
     #[test]
     fn code_with_relocations_is_read() {
         let mut sample = Sample::default();
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(read, (0..9).chain(0x4000..0x4100).collect::<Vec<_>>());
     }
 
-    /// Long ranges, each with a short one after its start.
+    /// Tests long ranges that each contain the start of a short range.
     #[test]
     fn no_byte_is_read_twice() {
         let ranges = (0..1000_usize).flat_map(|number| {

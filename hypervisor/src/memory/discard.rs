@@ -3,9 +3,9 @@
 
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
-/// Frees whole pages of private memory on the host: the next access, by the guest or by this process, finds
-/// zeros. KVM's mappings of them end at once, as those of this process do (an MMU notifier). `false` if they
-/// do not lie in one region, or do not start at a page.
+/// Frees whole pages of private memory on the host. The next access, by the guest or by this process, finds
+/// zeros. The pages are unmapped at once from this process and, through an MMU notifier, from KVM. Returns
+/// false if the range is not within one region, or does not start at a page boundary.
 pub(super) fn discard_private(memory: &GuestMemoryMmap, start: GuestAddress, size: usize) -> bool {
     let Ok(pages) = memory.get_slice(start, size) else { return false };
     let pages = pages.ptr_guard_mut();

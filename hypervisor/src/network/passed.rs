@@ -1,7 +1,7 @@
-//! Sockets that the starter of uhyve has opened and passes to it: the value of `--listen-fd`.
+//! Sockets that the program that starts uhyve has opened and passes to it (`--listen-fd`).
 //!
-//! So a service manager binds the ports, such as those below 1024, and clients wait while the guest is
-//! replaced (sd_listen_fds(3)).
+//! With passed sockets, a service manager binds the ports, which may be below 1024. It keeps them open when
+//! the guest is restarted, so clients wait meanwhile (sd_listen_fds(3)).
 
 use std::env;
 use std::num::NonZeroU16;
@@ -62,11 +62,11 @@ pub struct PassedSocket {
 }
 
 impl ListenFd {
-    /// Takes the socket. A socket can be taken once.
+    /// Takes the socket. A socket can be taken only once.
     ///
     /// # Errors
     ///
-    /// The descriptor was not passed, or the name is not that of one socket: a message.
+    /// A message: the descriptor was not passed, or the name does not identify exactly one socket.
     pub fn take(&self) -> Result<PassedSocket, String> {
         let number = match &self.descriptor {
             Descriptor::Number(number) => *number,
@@ -78,7 +78,7 @@ impl ListenFd {
     }
 }
 
-/// Variables of the environment by which a service manager passes descriptors.
+/// Environment variables with which a service manager describes the descriptors that it passes.
 #[derive(Debug, Default)]
 struct Passed {
     /// Number of descriptors.
@@ -88,7 +88,8 @@ struct Passed {
 }
 
 impl Passed {
-    /// Nothing if the variables are for another process, such as one that has started this one.
+    /// Reads the variables. They count as empty if they are for another process, such as the parent of this
+    /// one.
     fn of_environment() -> Self {
         let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
         if number("LISTEN_PID") != Some(process::id()) {
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn descriptor_that_was_not_passed_is_an_error() {
-        // Descriptors of this process are close-on-exec, so that none looks like a passed one.
+        // Descriptors that this process opens are close-on-exec, so they are not taken for passed
+        // descriptors.
         let own = std::fs::File::open("/dev/null").unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&own);
         for number in [number, 1_000_000] {

@@ -1,8 +1,8 @@
 //! The command `uhyve net`: the network of a guest that QEMU runs.
 //!
-//! QEMU connects to a socket and exchanges frames by it (`-netdev stream`). They go to the same backend as
-//! those of a guest of uhyve's. The thread that does so is confined as the network thread of a guest of
-//! uhyve's.
+//! QEMU connects to a socket and exchanges frames over it (`-netdev stream`). The frames go to the same
+//! backend as those of a uhyve guest. The thread that moves them is confined like the network thread of a
+//! uhyve guest.
 
 mod connection;
 
@@ -54,7 +54,7 @@ impl NetArguments {
     ///
     /// # Errors
     ///
-    /// A message about options that exclude each other, or that only a guest of uhyve's has.
+    /// A message about options that exclude each other, or that only a uhyve guest has.
     pub fn config(&self) -> Result<NetworkConfig, String> {
         let network = network::device(Some(self.net.clone()), self.ports.clone())?;
         let network = network.filter(|network| matches!(network.backend, BackendConfig::User(_)));
@@ -90,7 +90,7 @@ pub fn serve(arguments: &NetArguments, network: &NetworkConfig) -> Result<()> {
     let (ended, end) = mpsc::channel();
     let mut threads = Threads::new(sandbox)?;
     threads.spawn(Role::Network.to_string(), Role::Network, move || {
-        // The receiver is there until this thread has ended.
+        // Cannot fail: the receiver exists until this thread has ended.
         let _: Result<(), mpsc::SendError<_>> = ended.send(connection.serve());
     })?;
     threads.start()?;
@@ -101,18 +101,18 @@ pub fn serve(arguments: &NetArguments, network: &NetworkConfig) -> Result<()> {
     }
 }
 
-/// Listens at a path, tells the starter of this process so by the end of standard output, and accepts a
-/// connection.
+/// Listens at a path, and accepts a connection. Closes standard output as soon as it listens: the end of the
+/// output tells the program that has started this process that QEMU can connect.
 fn accept(path: &Path) -> Result<UnixStream> {
     let failed = || format!("--socket {}", path.display());
     let listener = UnixListener::bind(path).with_context(failed)?;
     let stream = end_output().and_then(|()| listener.accept());
-    // There is no second guest. The starter may have removed the socket already.
+    // Only one guest is served, so the socket is removed. This fails if the starter has already removed it.
     let _: io::Result<()> = fs::remove_file(path);
     Ok(stream.with_context(failed)?.0)
 }
 
-/// Replaces standard output by `/dev/null`, so that a reader finds its end.
+/// Replaces standard output by `/dev/null`, so that its reader finds the end.
 fn end_output() -> io::Result<()> {
     let null = fs::File::options().write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(&null)?)

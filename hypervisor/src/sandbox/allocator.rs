@@ -1,11 +1,11 @@
 //! Configuration of the C library's allocator so that it opens no files.
 #![cfg_attr(target_env = "gnu", expect(unsafe_code, reason = "mallopt is a C function"))]
 
-/// Makes all threads allocate from the main arena, which grows by brk(2), and never trim it.
+/// Makes all threads allocate from the main arena, which grows with brk(2), and never shrinks the arena.
 ///
-/// An arena of a thread takes several system calls to create, and reads /proc/sys/vm/overcommit_memory before
-/// it shrinks. The threads of this process rarely allocate, so they do not contend for one arena. Arenas that
-/// threads have created before this call stay.
+/// glibc makes several system calls to create the arena of a thread, and reads /proc/sys/vm/overcommit_memory
+/// before it shrinks one. The filters deny these calls. The threads of this process rarely allocate, so they
+/// do not contend for the main arena. Arenas that threads have created before this call stay.
 pub(super) fn use_main_arena() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_TRIM_THRESHOLD, -1)] {

@@ -1,4 +1,4 @@
-//! Signals that end the process at once, with the report of the run.
+//! Signals that end the process at once. The process still writes the report of the run.
 #![expect(unsafe_code, reason = "the action of a signal handler may only make async-signal-safe calls")]
 
 use std::io;
@@ -10,7 +10,8 @@ use signal_hook::low_level;
 
 use crate::report;
 
-/// Makes a signal exit the process with `code` while `is_enabled` is set.
+/// Installs a handler for `signal` that exits the process with `code` if `is_enabled` is set when the signal
+/// arrives.
 ///
 /// # Errors
 ///
@@ -24,8 +25,8 @@ pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io:
     };
     // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. This one loads an
     // atomic variable; `write_end_at_once` reads a `OnceLock`, which is an atomic load, compares integers and
-    // calls write(2) with a text that was formatted before; `exit` is _exit(2). The `Arc` is not dropped
-    // here.
+    // calls write(2) with a text that was formatted before; `exit` is _exit(2). The action does not drop the
+    // `Arc`.
     unsafe { low_level::register(signal, action) }.map(drop)
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn exit_on(signal: i32, code: u8, is_enabled: Arc<AtomicBool>) -> io:
 pub(crate) fn report_abort() -> io::Result<()> {
     let action = || {
         report::write_end_at_once(report::ABORTED);
-        // Fails for signals that have no default only.
+        // Fails only for signals without a default action.
         let _: io::Result<()> = low_level::emulate_default_handler(SIGABRT);
     };
     // SAFETY: an action must be async-signal-safe (signal-safety(7)), and must not panic. `write_end_at_once`

@@ -2,13 +2,13 @@
 //!
 //! A seccomp filter is a program for Linux's classic BPF machine: it loads words of `struct seccomp_data`,
 //! compares them, and returns an action. The compiler's input is a rule for each system call: an action, or
-//! alternative lists of conditions on its arguments. A condition compares 64 bits, but the machine has 32, so
-//! each one becomes several instructions. The offset of a conditional jump has only 8 bits, so jumps over a
-//! large part of the program are unconditional ones.
+//! alternative lists of conditions on its arguments. A condition compares 64 bits, but the machine has 32-bit
+//! words, so each condition becomes several instructions. The offset of a conditional jump has only 8 bits,
+//! so long jumps are unconditional.
 //!
-//! A filter finds the rule of a system call by binary search of its number. Linux interprets each new filter
-//! once for each number (`seccomp_cache_prepare`). With a linear search, this would take most of the time of
-//! its installation.
+//! A filter finds the rule of a system call by binary search for the call's number. When a filter is
+//! installed, Linux interprets it once for each system call number (`seccomp_cache_prepare`). With a linear
+//! search, this would take most of the installation time.
 
 #[cfg(test)]
 pub(crate) mod interpreter;
@@ -35,7 +35,7 @@ const RETURN: u16 = 0x06;
 /// Comparison of an argument of a system call with a value, both unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
-    /// Equal in the bits of the mask.
+    /// Equal in the bits of the mask; other bits are ignored.
     Masked(u64),
     /// Equal.
     Equal,
@@ -64,13 +64,13 @@ pub(crate) type Condition = (u8, Width, Operator, u64);
 pub(crate) enum CallRule {
     /// Returns this action (seccomp(2)).
     Return(u32),
-    /// Allows the call if all conditions of one of the lists hold. Without lists it is always allowed.
+    /// Allows the call if all conditions of one of the lists hold. Without lists, the call is always allowed.
     AllowIf(Vec<Vec<Condition>>),
 }
 
-/// Compiles a filter for calls by the ABI of x86-64. A call without a rule gets the action `otherwise`, and
-/// so does a call for which no list of conditions holds. A call by another ABI has other numbers, and kills
-/// the process.
+/// Compiles a filter for the system calls of the x86-64 ABI. The filter returns the action `otherwise` for a
+/// call without a rule, and for a call for which no list of conditions holds. A call through another ABI
+/// (i386, x32) kills the process, because its numbers have other meanings.
 pub(crate) fn compile(rules: &BTreeMap<u32, CallRule>, otherwise: u32) -> Vec<sock_filter> {
     let mut code = vec![
         load(offset_of!(seccomp_data, arch)),
@@ -92,7 +92,7 @@ fn load(offset: usize) -> sock_filter {
     instruction(LOAD, 0, 0, u32::try_from(offset).unwrap_or(u32::MAX))
 }
 
-/// Appends a search for the number, which is loaded already. The rules are sorted by number.
+/// Appends a binary search for the system call number, which is already loaded. `rules` are sorted by number.
 fn search(rules: &[(&u32, &CallRule)], otherwise: u32, code: &mut Vec<sock_filter>) {
     match rules {
         [] => code.push(instruction(RETURN, 0, 0, otherwise)),
@@ -141,13 +141,13 @@ fn decide(rule: &CallRule, otherwise: u32, code: &mut Vec<sock_filter>) {
     code.push(instruction(RETURN, 0, 0, end));
 }
 
-/// Placeholders in the jumps of a [`check`]: to its end, if the condition holds; to the next list of
-/// conditions, if not.
+/// Placeholders in the jumps of a [`check`]. `HOLDS` jumps to the end of the check, because its condition
+/// holds. `FAILS` jumps to the next list of conditions.
 const HOLDS: u8 = u8::MAX;
 const FAILS: u8 = u8::MAX - 1;
 
-/// Replaces the placeholders of an instruction. `behind` more instructions of its check follow it. The next
-/// list begins `skipped` instructions after the check.
+/// Replaces the placeholders of an instruction by jump offsets. The instruction is followed by `behind` more
+/// instructions of its check. The next list begins `skipped` instructions after the check.
 fn resolve(instruction: &mut sock_filter, behind: u8, skipped: u8) {
     for offset in [&mut instruction.jt, &mut instruction.jf] {
         match *offset {
@@ -195,7 +195,7 @@ fn check((argument, width, operator, value): Condition) -> Vec<sock_filter> {
     };
     match width {
         Width::All64 => code,
-        // The code from the load of the lower half on compares that half alone.
+        // Keeps only the second part of the code: it loads the lower half and compares it.
         Width::Lower32 => {
             let start = code.iter().position(|found| *found == load(lower_offset)).unwrap_or_default();
             code.into_iter().skip(start).collect()
@@ -203,8 +203,8 @@ fn check((argument, width, operator, value): Condition) -> Vec<sock_filter> {
     }
 }
 
-/// Compares the upper half with that of the value. If it is greater or less, that decides; if it is equal,
-/// `last` compares the lower half.
+/// Compares the upper half of the argument with that of the value. If they differ, this decides. If they are
+/// equal, `last` compares the lower half.
 fn ordered(
     [load_upper, load_lower]: [sock_filter; 2],
     upper: u32,
@@ -220,7 +220,7 @@ fn ordered(
     ]
 }
 
-/// Upper and lower half of a 64-bit value.
+/// Returns the upper and the lower half of a 64-bit value.
 const fn halves(value: u64) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = value.to_be_bytes();
     (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))

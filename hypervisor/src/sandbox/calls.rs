@@ -2,9 +2,9 @@
 //!
 //! Each role has a list of system calls, and for some calls lists of conditions on their arguments. All
 //! conditions of one list must hold. A call that no list permits is not executed, and ends the process.
-//! `docs/sandbox.md` explains the purpose of each call. Conditions compare the lower 32 bits of an argument:
-//! all arguments with conditions are of type `int`, or have their flags there. A filter cannot read memory,
-//! so paths and structures are left to landlock.
+//! `docs/sandbox.md` explains the purpose of each call. Except for null pointers, conditions compare only the
+//! lower 32 bits of an argument: the argument is of type `int`, or has its flags there. A filter cannot read
+//! memory, so it cannot check paths and structures; landlock does.
 
 use std::os::raw::{c_int, c_uint};
 
@@ -43,7 +43,7 @@ pub(super) enum ArgumentCheck {
     Ptrace(c_uint),
     /// The argument of this index has only bits of this mask.
     Within(u8, c_int),
-    /// The argument of this index equals `value`, apart from the bits of `free`.
+    /// The argument of this index equals `value`, except for the bits of `free`, which may have any value.
     IsBut { argument: u8, value: c_int, free: c_int },
     /// The argument of this index is the ID of this process.
     OwnProcess(u8),
@@ -58,7 +58,7 @@ pub(super) enum ArgumentCheck {
     /// The argument of this index is a null pointer.
     Null(u8),
     /// The argument of this index is not a descriptor of a file that was open before the process was
-    /// confined. If it refers to a file, landlock has permitted to open that file.
+    /// confined. So if the descriptor refers to a file, landlock has permitted the process to open that file.
     OpenedLater(u8),
 }
 
@@ -76,7 +76,7 @@ const DATA: c_int = libc::PROT_READ | libc::PROT_WRITE;
 /// Flags of mmap(2) for private anonymous memory at an address of the kernel's choice.
 const ANONYMOUS: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
-/// Flags of futex(2) that are ignored: whether the futex is shared, and its clock.
+/// Flags of futex(2) that may have any value: they select the clock, and whether the futex is shared.
 const FUTEX_FLAGS: c_int = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
 
 const fn futex(operation: c_int) -> ArgumentCheck {
@@ -108,8 +108,8 @@ const SECCOMP_IOCTL_NOTIF_SEND: Opcode = read_write::<libc::seccomp_notif_resp>(
 const COMMON: &[CallRule] = &[
     (SYS_write, &[]),
     (SYS_close, &[]),
-    // send(2), which has no address: the handlers of SIGINT and SIGTERM, in any thread, wake the main thread
-    // by it.
+    // send(2), that is, without an address. The handlers of SIGINT and SIGTERM, which run in any thread, wake
+    // the main thread with it.
     (SYS_sendto, &[&[Is(5, 0)]]),
     (
         SYS_futex,
@@ -137,7 +137,8 @@ const COMMON: &[CallRule] = &[
     (SYS_rt_sigreturn, &[]),
     (SYS_sigaltstack, &[]),
     (SYS_tgkill, &[&[OwnProcess(0), Is(2, libc::SIGABRT)]]),
-    // abort(3) of musl, with all signals blocked: SIGSYS would kill the process.
+    // abort(3) of musl makes this call with all signals blocked. If the filter denied it, SIGSYS would kill
+    // the process without a report.
     (SYS_tkill, &[&[OwnThread(0), Is(1, libc::SIGABRT)]]),
     (SYS_getpid, &[]),
     (SYS_gettid, &[]),
@@ -145,7 +146,7 @@ const COMMON: &[CallRule] = &[
     (SYS_clock_nanosleep, &[]),
     (SYS_getrandom, &[]),
     (SYS_sched_yield, &[]),
-    // Messages wait for a reader of standard error, for a limited time.
+    // A message waits, for a limited time, until standard error accepts it.
     (SYS_poll, &[]),
     (SYS_ppoll, &[]),
     // A standard library with debug assertions checks a descriptor before it closes it.
@@ -171,7 +172,7 @@ const KVM_VCPU: &[CallRule] = &[(
     SYS_ioctl,
     &[
         &[Request(1, KVM_RUN)],
-        // For the message of a vCPU that cannot continue.
+        // For the error message about a vCPU that cannot continue.
         &[Request(1, KVM_GET_REGS)],
         &[Request(1, KVM_TRANSLATE)],
     ],
@@ -198,8 +199,8 @@ const KVM_VCPU_DEBUG: &[CallRule] = &[(
 const NO_INFO: ArgumentCheck = Is(2, 0);
 const NO_FLAGS: ArgumentCheck = Is(3, 0);
 
-/// Main thread with the process engine: fstat(2) of the memory's file, for statistics; the interrupt of the
-/// power button; the end of the guest.
+/// Main thread with the process engine: fstat(2) of the memory's file for statistics, and signals to the
+/// guest for the power button's interrupt and to kill it.
 const PROCESS_MAIN: &[CallRule] = &[
     (SYS_fstat, &[]),
     (
@@ -211,8 +212,8 @@ const PROCESS_MAIN: &[CallRule] = &[
 /// Flags of fallocate(2) that free a part of a file, and keep its size.
 const PUNCH_HOLE: c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// vCPU thread with the process engine: responds to hypercalls, by which the guest returns memory, too, and
-/// kills the guest.
+/// vCPU thread with the process engine: responds to hypercalls, and kills the guest. With a hypercall, the
+/// guest may also return memory to the host (fallocate).
 const PROCESS_VCPU: &[CallRule] = &[
     (SYS_fallocate, &[&[Memory(0), Is(1, PUNCH_HOLE)]]),
     (SYS_fstat, &[&[Memory(0)]]),
@@ -221,8 +222,9 @@ const PROCESS_VCPU: &[CallRule] = &[
     (SYS_waitid, &[&[Is(0, libc::P_PIDFD.cast_signed())]]),
 ];
 
-/// vCPU thread with the process engine and a debugger: traces a thread of the guest. Landlock lets a process
-/// trace only those that are confined at least as far as itself.
+/// vCPU thread with the process engine and a debugger: traces a thread of the guest. It cannot trace other
+/// processes, because landlock permits a process to trace only processes that are at least as confined as
+/// itself.
 const PROCESS_VCPU_DEBUG: &[CallRule] = &[
     (
         SYS_ptrace,
@@ -251,7 +253,7 @@ const PROCESS_VCPU_DEBUG: &[CallRule] = &[
 const PROCESS_INTERRUPT: &[CallRule] =
     &[(SYS_pidfd_send_signal, &[&[Is(1, DEVICE.cast_signed()), NO_INFO, NO_FLAGS]])];
 
-/// Device thread and output threads. All roles may write to the descriptors that are open.
+/// Device thread and output threads. They need no rule for write(2), which is in [`COMMON`].
 const DEVICES: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
@@ -281,14 +283,14 @@ const READ_FLAGS: c_int = libc::O_APPEND
     | libc::O_PATH
     | O_LARGEFILE;
 
-/// Flags with which the files thread opens files that it has looked up: without those that make a file.
+/// Flags with which the files thread opens files that it has looked up. Flags that create a file are missing.
 const OPEN_FLAGS: c_int = READ_FLAGS | libc::O_ACCMODE | libc::O_TRUNC;
 
-/// Flag that rustix adds to each openat(2), and that 64-bit programs do not need: libc has 0
-/// (asm-generic/fcntl.h).
+/// Flag that rustix adds to each openat(2) (asm-generic/fcntl.h). `libc::O_LARGEFILE` cannot be used: it is
+/// 0, because 64-bit programs do not need the flag.
 const O_LARGEFILE: c_int = 0o100_000;
 
-/// Permission bits that the files thread gives: no set-id bits.
+/// Permission bits that the files thread may set. The set-user-ID and set-group-ID bits are missing.
 const MODE: c_int = 0o1777;
 
 /// Files thread, whether the mount can be changed or not.
@@ -297,8 +299,8 @@ const ANY_FILES: &[CallRule] = &[
     (SYS_epoll_ctl, &[]),
     (SYS_epoll_wait, &[]),
     (SYS_epoll_pwait, &[]),
-    // The flags of openat2(2) are in memory, which a filter cannot read. Landlock confines the files that it
-    // opens and makes.
+    // The flags of openat2(2) are in memory, which a filter cannot read. So only landlock limits which files
+    // openat2(2) opens and creates.
     (SYS_openat2, &[]),
     (SYS_fstat, &[]),
     (SYS_fstatfs, &[]),
@@ -312,10 +314,11 @@ const ANY_FILES: &[CallRule] = &[
 /// Files thread of a mount that cannot be changed: no call that changes a file.
 const READ_ONLY_FILES: &[CallRule] = &[(SYS_openat, &[&[Within(2, READ_FLAGS)]])];
 
-/// Files thread of a mount that can be changed. Landlock permits to open, make and remove files only in the
-/// mounted folders. It has no access right for changes of permissions and times. So these calls take a
-/// descriptor, which landlock has permitted to open, and never a path. Landlock permits a descriptor with
-/// `O_PATH` for any path, but these calls refuse it (`EBADF`).
+/// Files thread of a mount that can be changed. Landlock lets the thread open, create and remove files only
+/// in the mounted folders. But landlock has no access right for changes of permissions and times. So the
+/// calls that change these take a descriptor, which landlock has permitted to open, and never a path. A
+/// descriptor with `O_PATH` can be opened for any path in spite of landlock, but these calls refuse it
+/// (`EBADF`).
 const FILES: &[CallRule] = &[
     (SYS_openat, &[&[Within(2, OPEN_FLAGS)]]),
     (SYS_fchmod, &[&[OpenedLater(0), Within(1, MODE)]]),
@@ -336,20 +339,21 @@ const FILES: &[CallRule] = &[
 const NETWORK: &[CallRule] =
     &[(SYS_read, &[]), (SYS_epoll_ctl, &[]), (SYS_epoll_wait, &[]), (SYS_epoll_pwait, &[])];
 
-/// Network thread with a tap: frames, and the offloads that the guest's driver negotiates.
+/// Network thread with a tap: reads and writes frames, and sets the offloads that the guest's driver
+/// negotiates.
 const TAP_NETWORK: &[CallRule] = &[
     (SYS_readv, &[&[Tap(0)]]),
     (SYS_writev, &[&[Tap(0)]]),
     (SYS_ioctl, &[&[Tap(0), Request(1, ioctl::TUNSETOFFLOAD), Within(2, ioctl::USED_OFFLOADS)]]),
 ];
 
-/// Families of the sockets that a network thread opens, and their kinds.
+/// Flags, families and types of the sockets that a network thread opens.
 const SOCKET_FLAGS: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
 const STREAM: ArgumentCheck = Is(1, libc::SOCK_STREAM | SOCKET_FLAGS);
 const DATAGRAM: ArgumentCheck = Is(1, libc::SOCK_DGRAM | SOCKET_FLAGS);
 
-/// Network thread with the backend `user`: sockets of TCP and UDP, and those of ICMP echo, which connect the
-/// guest. It binds none: the listeners of the forwarded ports were open before.
+/// Network thread with the backend `user`: opens sockets for the guest's TCP, UDP and ICMP echo. It needs no
+/// bind(2), because the sockets of the forwarded ports were opened before.
 const SOCKETS: &[CallRule] = &[
     (
         SYS_socket,
@@ -384,7 +388,7 @@ const SOCKETS: &[CallRule] = &[
     (SYS_timerfd_settime, &[&[Is(1, 0)]]),
 ];
 
-/// Disk, files or network thread with limits of its rate: sets the timer by which it waits.
+/// Disk, files or network thread with a rate limit: sets the timer with which it waits for the limit.
 const RATE_LIMITS: &[CallRule] = &[(SYS_timerfd_settime, &[&[Is(1, 0)]])];
 
 /// gdb thread. It reads the table of TCP sockets, which was opened before.
@@ -400,8 +404,7 @@ const GDB: &[CallRule] = &[
     (SYS_tgkill, &[&[OwnProcess(0), VcpuSignal(2)]]),
 ];
 
-/// Returns the system calls of a role. A call that is returned several times is allowed under the conditions
-/// of each.
+/// Returns the rules of a role. A call with several rules is allowed if the conditions of one of them hold.
 pub(super) fn of(role: Role, rules: &Rules) -> impl Iterator<Item = CallRule> {
     let [own, more, debugging]: [&[CallRule]; 3] = match role {
         Role::Main if rules.process => [MAIN, PROCESS_MAIN, &[]],

@@ -11,7 +11,7 @@ use super::Role;
 use crate::host::log;
 use crate::report;
 
-/// Exit code after a denied system call: that of a shell for a process that SIGSYS has killed.
+/// Exit code after a denied system call: the code by which a shell reports that SIGSYS has killed a process.
 pub const EXIT_CODE: u8 = 159;
 
 /// `si_code` of a SIGSYS from a seccomp filter (seccomp(2)).
@@ -21,11 +21,12 @@ const SYS_SECCOMP: libc::c_int = 1;
 const MAX_MESSAGE: usize = 256;
 
 thread_local! {
-    // Initialised at compile time and without a destructor, so a signal handler can use it at any time.
+    // `const` and without a destructor: access never initialises or allocates, so a signal handler can use it
+    // at any time.
     static ROLE: Cell<Option<Role>> = const { Cell::new(None) };
 }
 
-/// Installs the handler of SIGSYS, for all threads.
+/// Installs the handler of SIGSYS for all threads.
 pub(super) fn install_handler() -> io::Result<()> {
     register_signal_handler(libc::SIGSYS, handle).map_err(io::Error::from)
 }
@@ -35,19 +36,19 @@ pub(super) fn set_role(role: Role) {
     ROLE.set(Some(role));
 }
 
-/// Returns whether the calling thread has a role, that is, is confined.
+/// Returns true if the calling thread has a role, that is, if it is confined.
 pub(super) fn has_role() -> bool {
     ROLE.get().is_some()
 }
 
 /// Handler of SIGSYS. It is async-signal-safe (signal-safety(7)): it formats integers into a buffer on the
-/// stack, and calls write(2), for the message and the report of the run, and _exit(2), which every role may
-/// do.
+/// stack, writes the message and the report of the run with write(2), and calls _exit(2). Every role may make
+/// these calls.
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: `register_signal_handler` sets SA_SIGINFO, so the kernel passes a pointer to a valid
     // `siginfo_t`, which exists until the handler returns.
     let code = unsafe { (*info).si_code };
-    // Another process may send the signal too; it has no system call to report.
+    // Another process may also have sent the signal. Then there is no system call to report.
     if code == SYS_SECCOMP {
         // SAFETY: with SA_SIGINFO the last argument points to a valid `ucontext_t` (sigaction(2)), which
         // exists until the handler returns; the registers are copied.
@@ -60,7 +61,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
     unsafe { libc::_exit(EXIT_CODE.into()) }
 }
 
-/// Prints a report. `registers` are those at the system call.
+/// Prints a report about the system call. `registers` are the thread's registers at the call.
 fn write_message(registers: &[libc::greg_t]) {
     let register = |index: libc::c_int| {
         usize::try_from(index).ok().and_then(|index| registers.get(index)).copied().unwrap_or_default()
@@ -78,7 +79,7 @@ fn write_message(registers: &[libc::greg_t]) {
         register(libc::REG_RDX),
     );
     let left = unused.len();
-    // It fails if standard error is closed.
+    // Fails if standard error is closed.
     let _: rustix::io::Result<usize> =
         rustix::io::write(log::descriptor(), message.get(..MAX_MESSAGE - left).unwrap_or_default());
 }

@@ -9,14 +9,14 @@ use rustix::thread::gettid;
 
 use super::{Role, Rules, SandboxError, filters};
 
-/// Number of measurements. Only the shortest one counts, because the thread may have been interrupted in the
+/// Number of measurements. Only the shortest one counts, because the thread may be interrupted during the
 /// others.
 const ROUNDS: u32 = 20;
 
 /// Number of system calls of a measurement.
 const CALLS: u32 = 500;
 
-/// Time of a short system call.
+/// Time of a short system call without and with a filter.
 #[derive(Clone, Copy, Debug)]
 struct FilterCost {
     unfiltered: Duration,
@@ -38,7 +38,7 @@ impl FilterCost {
     }
 }
 
-/// Mean time of a system call in the shortest measurement.
+/// Returns the mean time of a system call in the shortest measurement.
 fn shortest_call() -> Duration {
     let measure = || {
         let start = Instant::now();
@@ -50,7 +50,7 @@ fn shortest_call() -> Duration {
     (0..ROUNDS).map(|_| measure()).min().unwrap_or_default()
 }
 
-/// Describes the cost of the filters of uhyve's threads. The measurement takes some milliseconds.
+/// Measures the cost of the filters of uhyve's threads, and describes it. This takes a few milliseconds.
 pub(crate) fn report() -> String {
     // Fails at the limit of threads (RLIMIT_NPROC).
     let thread = match thread::Builder::new().spawn(FilterCost::measure) {
@@ -78,8 +78,8 @@ mod tests {
         assert!(text.starts_with("adds 0 ns"), "{text}");
     }
 
-    /// The filter of the measuring thread does not end the process, and does not reach the calling thread: it
-    /// could not read a file.
+    /// The filter of the measuring thread does not end the process, and does not apply to the calling thread,
+    /// which can still read a file.
     #[test]
     fn only_the_measuring_thread_is_filtered() {
         let text = report();

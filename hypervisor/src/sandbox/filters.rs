@@ -46,7 +46,7 @@ fn expand(list: &[ArgumentCheck], rules: &Rules) -> Vec<Vec<Condition>> {
     alternatives
 }
 
-/// Alternative lists of conditions for a check. One of them must hold.
+/// Returns alternative lists of conditions for a check. The check holds if all conditions of one list hold.
 fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
     let masked = |free: i32| Operator::Masked((!free).cast_unsigned().into());
     let (argument, operator, value) = match check {
@@ -59,7 +59,7 @@ fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
         ArgumentCheck::OwnThread(argument) => {
             (argument, Operator::Equal, gettid().as_raw_pid().cast_unsigned())
         }
-        // Without a tap, or a file of memory, no descriptor matches.
+        // If there is no tap, or no memory file, the value is -1, which matches no descriptor.
         ArgumentCheck::Tap(argument) => (argument, Operator::Equal, rules.tap.unwrap_or(-1).cast_unsigned()),
         ArgumentCheck::Memory(argument) => {
             (argument, Operator::Equal, rules.memory.unwrap_or(-1).cast_unsigned())
@@ -71,7 +71,8 @@ fn conditions(check: ArgumentCheck, rules: &Rules) -> Vec<Vec<Condition>> {
     vec![vec![(argument, Width::Lower32, operator, value.into())]]
 }
 
-/// Alternatives for a descriptor that is not in `files`: the ranges between them. `files` is sorted.
+/// Returns alternatives that hold for a descriptor that is not in `files`: one for each range of numbers
+/// between them. `files` is sorted.
 fn others(argument: u8, files: &[RawFd]) -> Vec<Vec<Condition>> {
     let mut ranges = Vec::new();
     let mut start = 0;

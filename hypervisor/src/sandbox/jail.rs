@@ -1,10 +1,10 @@
-//! `--jail`: namespaces, root folder and user of this process and the guest's, as Firecracker's jailer sets
-//! them.
+//! `--jail`: gives uhyve and the guest's process their own namespaces, root folder and user, like
+//! Firecracker's jailer.
 //!
-//! uhyve must be started by root for this. After it has opened all files, it leaves the host's namespaces, so
-//! it sees neither the host's mounts nor its network; makes an empty folder, or the given one, its read-only
-//! root; and takes the given user and group. Namespaces and the root folder come first, because they take
-//! capabilities that are dropped later.
+//! uhyve must be started by root for this. It first opens all files. Then it leaves the host's namespaces, so
+//! it sees neither the host's mounts nor its network. It makes an empty folder, or the given one, its
+//! read-only root. At last it takes the given user and group. This comes last because the other steps require
+//! capabilities.
 #![expect(unsafe_code, reason = "unshare(2) can separate the threads' tables of descriptors")]
 
 use std::io;
@@ -24,8 +24,8 @@ use rustix::thread::{
 
 use crate::config::jail::Jail;
 
-/// Namespaces of the host that the process leaves. It cannot leave its PID namespace: a process stays in the
-/// one that it was created in.
+/// Namespaces of the host that the process leaves. The PID namespace is missing: a process stays in the PID
+/// namespace in which it was created.
 const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
     .union(UnshareFlags::NEWNET)
     .union(UnshareFlags::NEWIPC)
@@ -36,7 +36,7 @@ const NAMESPACES: UnshareFlags = UnshareFlags::NEWNS
 const NAMESPACE_NAMES: &str =
     "mount, network, IPC, UTS and cgroup namespaces, and a PID namespace for a guest as process";
 
-/// Capabilities that the start of a jail takes, and their names.
+/// Capabilities that entering a jail requires, and their names.
 const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
     (CapabilitySet::SETUID, "CAP_SETUID"),
@@ -44,26 +44,26 @@ const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SETPCAP, "CAP_SETPCAP"),
 ];
 
-/// Folder at which the new root folder is mounted first: it exists on every host on which uhyve runs.
+/// Folder at which the new root folder is first mounted. /proc exists on every host on which uhyve runs.
 const MOUNT_POINT: &str = "/proc";
 
 /// Flags of the mount of the root folder.
 const ROOT_FLAGS: MountFlags =
     MountFlags::RDONLY.union(MountFlags::NOSUID).union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Access rights that others than root may not have to the root folder: writing, by the group or by all.
+/// Mode bits that the root folder must not have: write permission for the group or for others.
 const WRITABLE: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// Why a jail cannot be entered.
 #[derive(Debug, thiserror::Error)]
 pub enum JailError {
-    /// The sandbox, which the jail is a part of, is switched off.
+    /// The sandbox is switched off, and the jail is a part of it.
     #[error("--jail: there is no jail without the sandbox")]
     NoSandbox,
     /// uhyve lacks a capability.
     #[error("--jail: {0} is missing: start uhyve as root")]
     Capability(&'static str),
-    /// The path of the root folder is not that of a folder that can be opened.
+    /// The path of the root folder does not lead to a folder, or the folder cannot be opened.
     #[error("--jail: {path} is no folder for a root: {source}", path = .path.display())]
     NoFolder {
         /// Path of the folder.
@@ -71,7 +71,7 @@ pub enum JailError {
         /// Error of the host.
         source: io::Error,
     },
-    /// Others than root could put files into the root folder.
+    /// Users other than root could put files into the root folder.
     #[error(
         "--jail: {path} can be written by others: it must belong to root, and group and others must not write to it",
         path = .0.display()
@@ -102,7 +102,7 @@ pub(crate) fn check(jail: &Jail) -> Result<(), JailError> {
     Ok(())
 }
 
-/// Opens the root folder, which only root can write to.
+/// Opens the root folder, and checks that only root can write to it.
 fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
     let no_folder = |source: io::Error| JailError::NoFolder { path: path.to_owned(), source };
     let folder = Opener::default().find(path, Kind::Folder).map_err(no_folder)?;
@@ -113,8 +113,8 @@ fn open_root(path: &Path) -> Result<OwnedFd, JailError> {
     Ok(folder)
 }
 
-/// Leaves the host's namespaces, and changes the root folder. If the guest's connections are sockets of this
-/// process, it stays in the host's network namespace.
+/// Leaves the host's namespaces, and changes the root folder. With `has_sockets`, the process stays in the
+/// host's network namespace, because it opens sockets for the guest's connections.
 pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     check(jail)?;
     let kept = if has_sockets { UnshareFlags::NEWNET } else { UnshareFlags::empty() };
@@ -122,21 +122,21 @@ pub(super) fn enter(jail: &Jail, has_sockets: bool) -> Result<(), JailError> {
     // descriptors: `NAMESPACES` does not have it. The calling thread is the only one, as
     // `Sandbox::confine_process` demands, so no other thread stays behind in the old namespaces.
     unsafe { unshare_unsafe(NAMESPACES.difference(kept)) }.map_err(failed("leave the host's namespaces"))?;
-    // Mounts of this namespace must not appear in the host's.
+    // Mounts in this namespace must not propagate to the host's namespace.
     let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
     mount_change("/", private).map_err(failed("separate mounts"))?;
-    // Opened here, because only folders of the own namespace can be mounted.
+    // Opened after unshare(2), because only folders of the process's own mount namespace can be bind-mounted.
     let root = jail.root.as_deref().map(open_root).transpose()?;
     mount_root(root.as_ref()).map_err(failed("mount the root folder"))?;
     change_root().map_err(failed("change the root folder"))
 }
 
-/// Mounts the root folder, read-only: `root`, or an empty one.
+/// Mounts the root folder read-only at [`MOUNT_POINT`]: `root`, or an empty folder.
 fn mount_root(root: Option<&OwnedFd>) -> rustix::io::Result<()> {
     let Some(root) = root else {
         return mount("none", MOUNT_POINT, "tmpfs", ROOT_FLAGS, c"mode=0555,size=4k");
     };
-    // By its descriptor: this is the folder that was checked, whatever its path leads to by now.
+    // Mounted by its descriptor, because its path may lead to another folder than the checked one by now.
     mount_bind(format!("/proc/self/fd/{}", root.as_raw_fd()), MOUNT_POINT)?;
     mount_remount(MOUNT_POINT, MountFlags::BIND | ROOT_FLAGS, c"")
 }
@@ -144,13 +144,13 @@ fn mount_root(root: Option<&OwnedFd>) -> rustix::io::Result<()> {
 /// Makes the mounted folder the root, and removes all other mounts.
 fn change_root() -> rustix::io::Result<()> {
     chdir(MOUNT_POINT)?;
-    // The old root is mounted on top of the new one (pivot_root(2)).
+    // With two equal paths, pivot_root(2) mounts the old root on top of the new one.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")
 }
 
-/// Takes the user and the group of the jail, as real, effective and saved IDs. Permitted capabilities stay.
+/// Sets the real, effective and saved IDs to the jail's user and group. Permitted capabilities stay.
 pub(super) fn take_ids(jail: &Jail) -> Result<(), JailError> {
     let (uid, gid) = (Uid::from_raw(jail.uid), Gid::from_raw(jail.gid));
     set_keep_capabilities(true).map_err(failed("keep capabilities"))?;
@@ -160,8 +160,8 @@ pub(super) fn take_ids(jail: &Jail) -> Result<(), JailError> {
     set_keep_capabilities(false).map_err(failed("drop capabilities"))
 }
 
-/// Enters the jail, or one of an arbitrary user, and describes it for `--check`. This process can do little
-/// afterwards.
+/// Enters the jail, or a jail with an arbitrary user, and describes the result for `--check`. The jail cannot
+/// be left, so call this last.
 pub(crate) fn try_out(jail: Option<&Jail>) -> String {
     let sample = Jail { uid: 65_534, gid: 65_534, root: None };
     let tried = jail.unwrap_or(&sample);

@@ -8,8 +8,8 @@ use crate::host::log;
 
 static INSTALL: Once = Once::new();
 
-/// Installs a panic hook that prints no backtrace for confined threads, because that would open the
-/// executable. Panics of other threads are reported by the previous hook.
+/// Installs a panic hook. For confined threads, it prints no backtrace, because a backtrace would open the
+/// executable. For other threads, it calls the previous hook.
 pub(super) fn install_hook() {
     INSTALL.call_once(|| {
         let previous = panic::take_hook();

@@ -9,12 +9,12 @@ use landlock::{
 
 use super::{Folder, SandboxError};
 
-/// Newest ABI of landlock whose access rights are handled. A kernel with an older ABI enforces the rights
-/// that it knows.
+/// Landlock ABI version whose access rights the rulesets handle. A kernel with an older ABI enforces only the
+/// rights that it knows.
 const ABI_VERSION: ABI = ABI::V9;
 
-/// ABI with all that guests as processes rely on: files, TCP ports, signals and abstract sockets (Linux
-/// 6.12).
+/// Oldest ABI that has all restrictions on which the isolation of a process guest relies: files, TCP ports,
+/// signals and abstract sockets (Linux 6.12).
 const REQUIRED_ABI: ABI = ABI::V6;
 
 /// How much of landlock the host's kernel enforces.
@@ -22,14 +22,14 @@ const REQUIRED_ABI: ABI = ABI::V6;
 pub(crate) enum LandlockLevel {
     /// Files, TCP ports, signals and abstract sockets.
     Complete,
-    /// Files, but not all of the rest.
+    /// Files, but not all of TCP ports, signals and abstract sockets.
     Partial,
     /// Nothing.
     Missing,
 }
 
 impl LandlockLevel {
-    /// Examines the host's kernel.
+    /// Returns the level of the host's kernel.
     pub(crate) fn of_host() -> Self {
         let ruleset = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let complete = ruleset()
@@ -54,7 +54,7 @@ impl LandlockLevel {
         }
     }
 
-    /// Description of the missing parts; `None` if landlock is complete.
+    /// Describes the missing parts; returns `None` if landlock is complete.
     pub(crate) fn missing(self) -> Option<String> {
         (self != Self::Complete).then(|| format!("landlock is {}", self.describe()))
     }
@@ -68,8 +68,9 @@ impl LandlockLevel {
     }
 }
 
-/// Denies access to all paths except below `folders`. Denies to bind TCP ports, to connect them unless
-/// `may_connect`, and to reach signals and abstract sockets of other processes. Open files remain usable.
+/// Denies access to all paths except below `folders`. Denies binding TCP ports, and connecting to them unless
+/// `may_connect`. Denies signals to other processes, and connections to their abstract sockets. Open files
+/// remain usable.
 ///
 /// # Errors
 ///
@@ -85,7 +86,7 @@ pub(super) fn restrict(
         ruleset = ruleset.add_rule(PathBeneath::new(&*folder.descriptor, rights(folder)))?;
     }
     let status = ruleset.restrict_self()?;
-    // The rights of newer kernels than the host's are not enforced.
+    // Rights that the host's kernel does not know are not enforced, so partial enforcement is no error.
     let is_enforced = level == LandlockLevel::Missing || status.ruleset != RulesetStatus::NotEnforced;
     if is_enforced { Ok(()) } else { Err(SandboxError::NotEnforced) }
 }
@@ -96,7 +97,8 @@ pub(crate) fn empty_ruleset() -> Result<Option<OwnedFd>, RulesetError> {
     new_ruleset(AccessNet::from_all(ABI_VERSION)).map(Option::from)
 }
 
-/// Creates a ruleset that handles all access rights, but of TCP ports those of `net`, and allows none.
+/// Creates a ruleset that denies everything: it handles all access rights to files, and the rights `net` to
+/// TCP ports, and has no rule.
 fn new_ruleset(net: BitFlags<AccessNet>) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(ABI_VERSION))?
@@ -105,8 +107,8 @@ fn new_ruleset(net: BitFlags<AccessNet>) -> Result<RulesetCreated, RulesetError>
         .create()
 }
 
-/// Access rights below a folder: those that the file-system device needs, and no rights that later kernels
-/// add.
+/// Returns the access rights below a folder: only those that the file-system device needs, and none that
+/// later kernels add.
 fn rights(folder: &Folder) -> BitFlags<AccessFs> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     if folder.read_only {

@@ -1,7 +1,7 @@
-//! Protections that a host may lack: `--require` refuses to start without them, and a missing one is said at
-//! each start.
+//! Protections that a host may lack. With `--require`, uhyve refuses to start without them. Otherwise it
+//! prints a warning about a missing protection at each start.
 //!
-//! Nothing remembers that it was said: a service that is started later has a log of its own.
+//! The warning is repeated at each start on purpose: each service has a log of its own.
 
 use clap::ValueEnum;
 use hermit_interface::boot_info::Platform;
@@ -31,11 +31,12 @@ pub enum Protection {
 pub struct MissingProtection {
     /// Protection that is missing.
     pub protection: Protection,
-    /// Reason for which the protection is missing.
+    /// Reason why the protection is missing.
     pub reason: String,
 }
 
-/// Checks the required protections that are known before anything is opened: all except the engine.
+/// Checks all required protections except the engine, before anything is opened. The engine is not selected
+/// yet.
 pub(crate) fn check(config: &Config) -> Result<(), MissingProtection> {
     config.require.iter().try_for_each(|protection| {
         let reason = match protection {
@@ -51,7 +52,7 @@ pub(crate) fn check(config: &Config) -> Result<(), MissingProtection> {
     })
 }
 
-/// Checks the engine that was selected.
+/// Checks the selected engine against the required protections.
 pub(crate) fn check_engine(config: &Config, platform: Platform) -> Result<(), MissingProtection> {
     let is_process = config.require.contains(&Protection::Kvm) && platform == Platform::Process;
     missing(Protection::Kvm, is_process.then(|| "the guest would run as a process, not on KVM".to_owned()))
@@ -61,7 +62,7 @@ fn missing(protection: Protection, reason: Option<String>) -> Result<(), Missing
     reason.map_or(Ok(()), |reason| Err(MissingProtection { protection, reason }))
 }
 
-/// Says that a protection is missing, also with `--quiet`.
+/// Prints a warning that a protection is missing, even with `--quiet`.
 pub(crate) fn warn(text: &str) {
     say(format_args!("warning: {text}"));
 }

@@ -3,8 +3,8 @@
 //! A guest may try to read memory of other processes through speculative execution. Two mechanisms of Linux
 //! reduce that. Speculation controls (`PR_SET_SPECULATION_CTRL`) disable kinds of speculation in a process,
 //! at a cost in speed. Core scheduling keeps other processes off the second hyperthread of a core while the
-//! guest runs on the first one, because hyperthreads share caches and predictors. Which of them a host
-//! supports depends on its CPU and kernel: `uhyve --check` prints it.
+//! guest runs on the first one, because hyperthreads share caches and predictors. A host's CPU and kernel
+//! determine which mechanisms are available: `uhyve --check` prints them.
 
 use std::{fs, io};
 
@@ -40,10 +40,11 @@ pub(crate) enum Target {
 /// Returns true if the feature must be disabled in the target.
 ///
 /// Speculative store bypass reads stale values of the address space in which it occurs. The guest's process
-/// contains only the guest, so disabling it there protects no other process, and slows down loads that follow
-/// stores. Predictors of indirect branches are shared by all processes of a CPU. If they are restricted for
-/// the guest, Linux clears them (IBPB) between the guest and any other process, uhyve included, and the other
-/// hyperthread cannot train them (STIBP).
+/// contains only the guest, so disabling the bypass there would protect no other process, and would slow down
+/// loads that follow stores. So only `strict` disables it. In contrast, all processes on a CPU share the
+/// predictors of indirect branches. If indirect branch speculation is disabled for the guest, Linux clears
+/// the predictors (IBPB) when it switches between the guest and any other process, uhyve included. The other
+/// hyperthread cannot train them then (STIBP).
 fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Target) -> bool {
     match mitigations {
         Mitigations::Strict => true,
@@ -53,8 +54,7 @@ fn is_disabled(feature: SpeculationFeature, mitigations: Mitigations, target: Ta
     }
 }
 
-/// Kinds of speculation to disable in the target: those that are enabled, and that this host permits to
-/// disable.
+/// Returns the kinds of speculation to disable in the target, among those that this host permits to disable.
 pub(crate) fn to_disable(
     mitigations: Mitigations,
     target: Target,
@@ -64,7 +64,8 @@ pub(crate) fn to_disable(
         .filter(move |&feature| is_disabled(feature, mitigations, target) && is_controllable(state(feature)))
 }
 
-/// Disables speculation of uhyve: in the calling thread, and in the threads and processes that it starts.
+/// Disables the kinds of speculation that `mitigations` demands for uhyve: in the calling thread, and in the
+/// threads and processes that it starts later.
 pub(super) fn restrict_hypervisor(mitigations: Mitigations) -> io::Result<()> {
     let mut features = to_disable(mitigations, Target::Hypervisor);
     Ok(features.try_for_each(|feature| control_speculative_feature(feature, Control::FORCE_DISABLE))?)
@@ -74,7 +75,8 @@ fn state(feature: SpeculationFeature) -> Option<State> {
     speculative_feature_state(feature).ok().flatten()
 }
 
-/// Returns true if a thread can disable a kind of speculation in this state, and has not done so permanently.
+/// Returns true if, in this state, a thread can disable the kind of speculation, and has not yet disabled it
+/// permanently.
 fn is_controllable(state: Option<State>) -> bool {
     state.is_some_and(|state| state.contains(State::PRCTL) && !state.contains(State::FORCE_DISABLE))
 }
@@ -99,15 +101,15 @@ fn describe(feature: SpeculationFeature, state: Option<State>) -> &'static str {
     }
 }
 
-/// Returns true if the host has hyperthreads (`/sys/devices/system/cpu/smt/active`). Also true if that is
-/// unknown, as in a jail.
+/// Returns true if the host has hyperthreads (`/sys/devices/system/cpu/smt/active`), or if this is unknown,
+/// as in a jail.
 pub(super) fn has_hyperthreads() -> bool {
     fs::read_to_string("/sys/devices/system/cpu/smt/active").map_or(true, |text| text.trim() != "0")
 }
 
-/// Gives the calling process, and those that it starts, a core-scheduling cookie of its own: no other process
-/// runs on the other hyperthread of a core meanwhile. Prints a warning if the host cannot do that, unless it
-/// has no hyperthreads.
+/// Gives the calling process, and the processes that it starts, a core-scheduling cookie of their own. While
+/// one of them runs on a hyperthread, no other process runs on the core's other hyperthread. Prints a warning
+/// if the host has hyperthreads but not core scheduling.
 pub(super) fn isolate_core(has_hyperthreads: bool) {
     let created = create_core_scheduling_cookie(getpid(), CoreSchedulingScope::ThreadGroup);
     if let Some(missing) = missing_core_scheduling(created, has_hyperthreads) {
@@ -115,14 +117,14 @@ pub(super) fn isolate_core(has_hyperthreads: bool) {
     }
 }
 
-/// Reason for which core scheduling is missing on this host; `None` if it works, or is not needed.
+/// Returns the reason why core scheduling is missing on this host; `None` if it works or is not needed.
 pub(crate) fn core_scheduling_missing() -> Option<String> {
     let cookie = core_scheduling_cookie(getpid(), CoreSchedulingScope::Thread);
     missing_core_scheduling(cookie.map(drop), has_hyperthreads())
 }
 
-/// Reason from the result of a call. Without hyperthreads the call fails with `ENODEV`, or with `EINVAL` if
-/// the kernel lacks core scheduling.
+/// Converts the result of a core-scheduling call into a reason; `None` if it works or is not needed. Without
+/// hyperthreads the call fails with `ENODEV`. If the kernel lacks core scheduling, it fails with `EINVAL`.
 fn missing_core_scheduling(result: rustix::io::Result<()>, has_hyperthreads: bool) -> Option<String> {
     match result {
         Ok(()) | Err(Errno::NODEV) => None,
@@ -130,7 +132,7 @@ fn missing_core_scheduling(result: rustix::io::Result<()>, has_hyperthreads: boo
     }
 }
 
-/// Describes the protections against side channels on this host: a line for each.
+/// Describes the protections against side channels on this host, one line for each.
 pub(crate) fn report() -> Vec<String> {
     let core = match core_scheduling_cookie(getpid(), CoreSchedulingScope::Thread) {
         Ok(_) => "each guest has cores of its own",
@@ -192,7 +194,8 @@ mod tests {
         }
     }
 
-    /// The state is a thread's: that of the test, which is a thread of its own.
+    /// Linux keeps the state for each thread, and each test runs in its own thread, so other tests are not
+    /// affected.
     #[test]
     fn strict_restricts_the_calling_thread() {
         let states = || [STORE_BYPASS, BRANCHES].map(super::state);

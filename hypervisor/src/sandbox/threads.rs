@@ -10,25 +10,25 @@ use super::{Role, Sandbox, SandboxError};
 /// Result of confining a thread.
 type Confined = Result<(), SandboxError>;
 
-/// Gate that opens (true) or is abandoned (false), once.
+/// Gate before the threads' work. It is set once: it opens (true) or is abandoned (false).
 #[derive(Debug)]
 struct Gate(Arc<OnceLock<bool>>);
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        // It fails if the gate is open: the threads work.
+        // Fails if the gate is already open, because the threads have started their work.
         let _: Result<(), bool> = self.0.set(false);
     }
 }
 
-/// Threads of a confined process that wait for [`start`](Self::start). If this is dropped instead, they exit
-/// without having started their work.
+/// Threads of a confined process that wait for [`start`](Self::start). If this value is dropped instead, the
+/// threads exit without starting their work.
 #[derive(Debug)]
 pub struct Threads {
     sandbox: Arc<Sandbox>,
     handles: Vec<JoinHandle<()>>,
     gate: Gate,
-    /// Channel by which each thread reports whether it is confined.
+    /// Channel on which each thread reports whether it is confined.
     confined: (Sender<Confined>, Receiver<Confined>),
 }
 
@@ -48,7 +48,7 @@ impl Threads {
         })
     }
 
-    /// Drops the privileges that only the start of the guest's process takes.
+    /// Drops the privileges that only the start of the guest's process requires.
     ///
     /// # Errors
     ///
@@ -57,7 +57,8 @@ impl Threads {
         self.sandbox.drop_last_capability()
     }
 
-    /// Creates a thread that confines itself to `role`, and calls `work` after [`start`](Self::start).
+    /// Creates a thread that confines itself to `role` at once, and calls `work` after
+    /// [`start`](Self::start).
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl Threads {
         let (sandbox, gate) = (Arc::clone(&self.sandbox), Arc::clone(&self.gate.0));
         let confined = self.confined.0.clone();
         let thread = thread::Builder::new().name(name).spawn(move || {
-            // It fails if `Threads` was dropped: then the gate is abandoned.
+            // Fails if `Threads` was dropped. Then the gate is abandoned, and the thread exits.
             let _: Result<(), mpsc::SendError<_>> = confined.send(sandbox.enter(role));
             drop(confined);
             if *gate.wait() {

@@ -21,7 +21,7 @@ use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 #[derive(Debug)]
 pub struct IoManager {
     vm: Arc<VmHandle>,
-    /// Exit status that the guest has set last.
+    /// Exit status that the guest has last set.
     status: AtomicU8,
     bus: Bus,
     text: TextPorts,
@@ -30,8 +30,8 @@ pub struct IoManager {
 }
 
 impl IoManager {
-    /// Creates the dispatcher for the devices on `bus`. A write to the quit port shuts `vm` down. A write to
-    /// the return port returns a part of `memory` to the host.
+    /// Creates the dispatcher for the devices on `bus`. When the guest writes to the quit port, `vm` is shut
+    /// down. When it writes to the return port, a part of `memory` is returned to the host.
     #[must_use]
     pub fn new(
         vm: Arc<VmHandle>,
@@ -44,7 +44,7 @@ impl IoManager {
         Self { vm, status: AtomicU8::new(NOT_STARTED), bus, text, power_button, memory }
     }
 
-    /// The power button, which the guest enables by a port.
+    /// Returns the power button. The guest enables it with a write to a port.
     #[must_use]
     pub fn power_button(&self) -> Arc<PowerButton> {
         Arc::clone(&self.power_button)
@@ -65,14 +65,16 @@ impl IoManager {
         }
     }
 
-    /// Returns the memory that a word for [`RETURN_PORT`] names to the host. An invalid word is ignored.
+    /// Returns memory to the host: the range that `word`, written to [`RETURN_PORT`], encodes. Ignores an
+    /// invalid word.
     fn return_memory(&self, word: u32) {
         if let Some(returned) = decode_returned(word) {
             self.memory.discard(returned.start, returned.size);
         }
     }
 
-    /// Writes text to a text port if the host takes it without waiting. Returns true if it was written.
+    /// Writes text to a text port if the host's stream takes the text without blocking. Returns true if it
+    /// was written.
     pub fn try_pio_write(&self, port: u16, text: &[u8]) -> bool {
         match port {
             TEXT_PORT => self.text.output.try_write(text),
@@ -81,7 +83,7 @@ impl IoManager {
         }
     }
 
-    /// Reads from a port: all ones, because no port is readable.
+    /// Reads from a port. No port is readable, so the result is all ones.
     pub fn pio_read(&self, _port: u16, bytes: &mut [u8]) {
         bytes.fill(0xff);
     }
@@ -111,7 +113,7 @@ pub(crate) mod tests {
     use crate::devices::console::{ConsoleDevice, Output, TextPort, TextPorts};
     use crate::devices::virtio::MmioTransport;
 
-    /// I/O manager without devices on its bus, whose text is discarded.
+    /// Returns an I/O manager without devices, which discards text.
     pub(crate) fn io_manager() -> (IoManager, Arc<VmHandle>) {
         let output = Output::new(Box::new(std::io::sink()));
         let console = Box::new(ConsoleDevice::new(output.clone(), None));

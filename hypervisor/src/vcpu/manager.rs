@@ -1,14 +1,14 @@
 //! Control of the vCPU threads.
 //!
-//! A vCPU thread starts paused, and waits for commands of the [`VcpuManager`]. The command to run lets it run
-//! the guest until the manager interrupts it, or its vCPU stops at a debug event. It reports either with one
-//! reply, and waits for the next command. While it is paused, it can execute a function with its vCPU
-//! ([`VcpuManager::call`]). A vCPU is only used by its own thread, because ptrace(2) requires that.
+//! A vCPU thread starts paused, and waits for commands of the [`VcpuManager`]. After the command `Run`, it
+//! runs the guest until the manager interrupts it, or until its vCPU stops at a debug event. Then it sends
+//! one reply, is paused, and waits for the next command. While it is paused, it can execute a function with
+//! its vCPU ([`VcpuManager::call`]). Only its own thread uses a vCPU, because ptrace(2) requires that.
 //!
 //! A signal interrupts a thread that runs the guest. A signal that arrives just before the thread enters the
-//! guest is lost, so the manager repeats it until the thread replies. This costs the guest nothing while it
-//! runs: the thread looks for commands only after an interrupted run. At that point, the guest's last I/O
-//! access is complete.
+//! guest is lost, so the manager repeats the signal until the thread replies. The thread checks for a
+//! requested pause only after an interrupted run, so pauses cost a running guest nothing. After an
+//! interrupted run, the guest's last I/O access is complete.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::vcpu::thread_id::ThreadId;
 
 /// Time after which the first signal is repeated; it doubles with each repetition.
 const MIN_SIGNAL_INTERVAL: Duration = Duration::from_micros(50);
-/// Longest time after which a signal is repeated.
+/// Maximum time between two signals.
 const MAX_SIGNAL_INTERVAL: Duration = Duration::from_millis(10);
 /// Interval at which a paused vCPU thread checks if its vCPU has ended ([`Vcpu::has_ended`]).
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -73,8 +73,8 @@ pub struct VcpuEndpoint {
 }
 
 impl VcpuEndpoint {
-    /// Executes commands until the vCPU must run. Also returns true if the vCPU has ended, which its next run
-    /// reports. Returns false if the thread must exit.
+    /// Executes commands until the vCPU must run, and then returns true. Also returns true if the vCPU has
+    /// ended, because its next run reports the end. Returns false if the thread must exit.
     #[must_use]
     pub fn wait_for_run(&self, vcpu: &mut dyn Vcpu) -> bool {
         self.thread_id.register();
@@ -89,14 +89,15 @@ impl VcpuEndpoint {
         }
     }
 
-    /// Handles an interrupted run: pauses if the manager has requested it, and then waits as
-    /// [`Self::wait_for_run`] does.
+    /// Handles an interrupted run. If the manager has requested a pause, reports it, and waits as
+    /// [`Self::wait_for_run`] does. Returns false if the thread must exit.
     #[must_use]
     pub fn interrupted(&self, vcpu: &mut dyn Vcpu) -> bool {
         !self.is_pause_requested.load(Ordering::Relaxed) || self.pause(vcpu, VcpuReply::Interrupted)
     }
 
-    /// Reports a debug event, and then waits as [`Self::wait_for_run`] does.
+    /// Reports a debug event, and then waits as [`Self::wait_for_run`] does. Returns false if the thread must
+    /// exit.
     #[must_use]
     pub fn stopped(&self, vcpu: &mut dyn Vcpu, event: DebugEvent) -> bool {
         self.pause(vcpu, VcpuReply::Stopped(event))
@@ -106,7 +107,7 @@ impl VcpuEndpoint {
         if self.replies.send(reply).is_err() {
             return false;
         }
-        // Fails if the counter is at its maximum: then the event is readable already.
+        // Fails if the counter is at its maximum. Then the event is readable anyway.
         let _: io::Result<()> = self.stop_event.write(1);
         self.wait_for_run(vcpu)
     }
@@ -138,7 +139,7 @@ impl VcpuManager {
     ///
     /// The host cannot create an eventfd or install a signal handler.
     pub fn new(count: usize) -> io::Result<(Self, Vec<VcpuEndpoint>)> {
-        // An empty handler is enough: the delivery of the signal interrupts the guest.
+        // An empty handler is enough, because the delivery of the signal interrupts the guest.
         register_signal_handler(SIGRTMIN(), ignore_signal)?;
         let stop_event = Arc::new(EventFd::new(libc::EFD_NONBLOCK | libc::EFD_CLOEXEC)?);
         let (vcpus, endpoints) = (0..count).map(|_| VcpuHandle::new(&stop_event)).unzip();
@@ -152,14 +153,14 @@ impl VcpuManager {
         }
     }
 
-    /// Number of vCPUs.
+    /// Returns the number of vCPUs.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.vcpus.len()
     }
 
-    /// Event that is readable when [`Self::next_stop`] may return a stop. Clear it before that call, not
-    /// after it: a stop in between would be lost.
+    /// Returns the event that is readable when [`Self::next_stop`] may return a stop. Clear the event before
+    /// that call: if it were cleared after the call, a stop in between would be lost.
     #[must_use]
     pub fn stop_event(&self) -> &EventFd {
         &self.stop_event
@@ -167,7 +168,7 @@ impl VcpuManager {
 
     /// Clears [`Self::stop_event`] until the next stop.
     pub fn clear_stop_event(&self) {
-        // It fails if the event is clear.
+        // Fails if the event is already clear.
         let _: io::Result<u64> = self.stop_event.read();
     }
 
@@ -184,20 +185,21 @@ impl VcpuManager {
         (0..self.count()).for_each(|id| self.run(id));
     }
 
-    /// Returns whether any vCPU runs.
+    /// Returns true if any vCPU runs.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.vcpus.iter().any(|vcpu| vcpu.is_running)
     }
 
-    /// Pauses all vCPUs, and returns the debug events at which some have stopped meanwhile.
+    /// Pauses all vCPUs. Returns the vCPUs that stopped at a debug event before they were paused, and these
+    /// events.
     pub fn pause(&mut self) -> Vec<(usize, DebugEvent)> {
         self.vcpus.iter().for_each(VcpuHandle::request_pause);
         let events = self.vcpus.iter_mut().map(VcpuHandle::wait_for_pause).enumerate();
         events.filter_map(|(id, event)| Some((id, event?))).collect()
     }
 
-    /// Returns a vCPU that has stopped at a debug event, if there is one.
+    /// Returns a vCPU that has stopped at a debug event, and the event; `None` if there is no such vCPU.
     pub fn next_stop(&mut self) -> Option<(usize, DebugEvent)> {
         self.vcpus.iter_mut().enumerate().find_map(|(id, vcpu)| Some((id, vcpu.take_stop()?)))
     }
@@ -219,12 +221,12 @@ impl VcpuManager {
         result.recv().ok()
     }
 
-    /// Makes all threads exit, and joins those that do so within `timeout`. Others end with the process.
+    /// Makes all threads exit, and joins those that exit within `timeout`. The others end with the process.
     pub fn shut_down(self, timeout: Duration) {
         let start = Instant::now();
         for vcpu in &self.vcpus {
             vcpu.is_pause_requested.store(true, Ordering::Relaxed);
-            // It fails if the thread has exited.
+            // Fails if the thread has exited.
             let _: Result<(), mpsc::SendError<VcpuCommand>> = vcpu.commands.send(VcpuCommand::Exit);
             vcpu.interrupt();
         }
@@ -263,7 +265,8 @@ impl VcpuHandle {
             if start.elapsed() > timeout {
                 return;
             }
-            // The thread drops its endpoint last, so a disconnected channel means that it exits.
+            // The thread drops its endpoint last, so a disconnected channel means that the thread is about to
+            // exit.
             match self.replies.recv_timeout(interval) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
@@ -271,7 +274,7 @@ impl VcpuHandle {
             interval = (interval * 2).min(MAX_SIGNAL_INTERVAL);
             self.interrupt();
         }
-        // It is an error if the thread has panicked, which the thread itself reports.
+        // An error means that the thread has panicked, which the thread itself has reported.
         let _: Option<thread::Result<()>> = self.thread.take().map(JoinHandle::join);
     }
 
@@ -283,11 +286,11 @@ impl VcpuHandle {
     }
 
     fn interrupt(&self) {
-        // It fails if the thread has exited, or has not been ready for a command yet.
+        // Fails if the thread has exited, or has not registered its ID yet.
         let _: io::Result<()> = self.thread_id.signal(SIGRTMIN());
     }
 
-    /// Waits until the vCPU is paused, and returns the debug event at which it has stopped.
+    /// Waits until the vCPU is paused. Returns the debug event if it has stopped at one.
     fn wait_for_pause(&mut self) -> Option<DebugEvent> {
         let mut interval = MIN_SIGNAL_INTERVAL;
         while self.is_running {

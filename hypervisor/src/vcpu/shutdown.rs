@@ -21,7 +21,7 @@ pub enum ShutdownCause {
     Denied(String),
 }
 
-/// Handle by which any thread shuts the VM down, and waits for its shutdown.
+/// Handle with which any thread shuts the VM down, or waits for the shutdown.
 #[derive(Debug)]
 pub struct VmHandle {
     cause: OnceLock<ShutdownCause>,
@@ -42,23 +42,23 @@ impl VmHandle {
     /// Shuts the VM down. Only the first call has an effect.
     pub fn shut_down(&self, cause: ShutdownCause) {
         let _: Result<(), ShutdownCause> = self.cause.set(cause);
-        // It fails if the counter is at its maximum: then the event is readable.
+        // Fails if the counter is at its maximum. Then the event is readable anyway.
         let _: io::Result<()> = self.event.write(1);
     }
 
-    /// Cause of the shutdown; `None` while the VM runs.
+    /// Returns the cause of the shutdown; `None` while the VM runs.
     pub fn shutdown_cause(&self) -> Option<&ShutdownCause> {
         self.cause.get()
     }
 
-    /// Event that is readable once the VM is shut down.
+    /// Returns the event that is readable once the VM is shut down.
     pub const fn shutdown_event(&self) -> &EventFd {
         &self.event
     }
 }
 
-/// Returns the body of a thread of the VM: it calls `work`, and shuts the VM down if that panics, which is a
-/// bug.
+/// Returns the body of a thread of the VM. It calls `work`, and shuts the VM down if `work` panics, which is
+/// a bug.
 pub(crate) fn guarded(
     vm: &Arc<VmHandle>,
     work: impl FnOnce() + Send + 'static,
@@ -70,7 +70,7 @@ pub(crate) fn guarded(
     }
 }
 
-/// Shuts the VM down if its thread panics.
+/// Shuts the VM down when it is dropped during a panic.
 struct ShutDownOnPanic<'a>(&'a VmHandle);
 
 impl Drop for ShutDownOnPanic<'_> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::engine::VcpuExit;
 use crate::memory::Memory;
 
-/// Names of the counters, in the order of [`counter`].
+/// Names of the counters, by the index that [`counter`] returns.
 const NAMES: [&str; 7] =
     ["port reads", "port writes", "register reads", "register writes", "signals", "bus locks", "other exits"];
 
@@ -45,12 +45,12 @@ const fn counter(exit: &VcpuExit<'_>) -> usize {
 pub(crate) struct ProcessStatus(Option<File>);
 
 impl ProcessStatus {
-    /// Opens the file if statistics are `wanted`; without it they lack the peak of memory.
+    /// Opens the file if statistics are `wanted`. If this fails, the statistics lack the peak of memory.
     pub(crate) fn open(wanted: bool) -> Self {
         Self(wanted.then(|| File::open("/proc/self/status").ok()).flatten())
     }
 
-    /// Reads the statistics of a run that has begun at `started`.
+    /// Returns the statistics of a run that has begun at `started`.
     pub(crate) fn statistics(self, exits: &ExitCounters, memory: &Memory, started: Instant) -> Statistics {
         let status =
             self.0.and_then(|file| io::read_to_string(file.take(MAX_STATUS_SIZE)).ok()).unwrap_or_default();
@@ -69,14 +69,14 @@ impl ProcessStatus {
 pub(crate) struct Statistics {
     run_time: Duration,
     exits: [u64; NAMES.len()],
-    /// Peak of resident memory in kB, the guest's included, if the host says it.
+    /// Peak of resident memory in kB, including the guest's; `None` if the host does not report it.
     peak_kb: Option<u64>,
     /// Memory that the guest has returned to the host, in kB.
     returned_kb: u64,
 }
 
 impl Statistics {
-    /// Text for users.
+    /// Returns the statistics as a text for users.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("ran for {:.3} s", self.run_time.as_secs_f64());
         for (name, count) in NAMES.iter().zip(self.exits).filter(|(_, count)| *count > 0) {
@@ -95,8 +95,8 @@ impl Statistics {
     }
 }
 
-/// JSON of the report (`--report`): how the run has ended, uhyve's exit status, and the statistics. Unknown
-/// values are null.
+/// Returns the JSON of the report (`--report`): the reason why the run has ended, uhyve's exit status, and
+/// the statistics. Unknown values are null.
 pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statistics>) -> String {
     let exits = statistics.map(|statistics| {
         let names = NAMES.iter().map(|name| name.replace(' ', "_"));
@@ -113,15 +113,15 @@ pub(crate) fn json(reason: &str, status: Option<u8>, statistics: Option<&Statist
     format!("{report:#}")
 }
 
-/// Value of a field of `/proc/self/status` in kB.
+/// Returns the value of a field of `/proc/self/status` in kB.
 fn field_kb(status: &str, name: &str) -> Option<u64> {
     let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Peak of resident memory of this process and of a guest's process that shares `shared` bytes with it, in
-/// kB. The shared memory, whose peak that is, is counted once, and is nearly all that the guest's process
-/// has.
+/// Returns the peak of resident memory of this process and the guest's process together, in kB. `shared` is
+/// the peak of the guest memory in bytes, which both share, so it is counted only once. The guest's process
+/// has hardly any other memory.
 fn total_peak_kb(peak: u64, status: &str, shared: Option<u64>) -> u64 {
     shared
         .map_or(peak, |shared| peak.saturating_sub(field_kb(status, "RssShmem").unwrap_or(0)) + shared / 1024)
@@ -133,7 +133,7 @@ mod tests {
     use std::time::Duration;
 
     impl Statistics {
-        /// Statistics whose text is as long as can be.
+        /// Returns statistics with the longest possible text.
         pub(crate) const fn maximum() -> Self {
             Self {
                 run_time: Duration::from_nanos(u64::MAX),

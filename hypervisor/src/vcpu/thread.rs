@@ -10,8 +10,8 @@ use crate::vcpu::manager::VcpuEndpoint;
 use crate::vcpu::shutdown::{ShutdownCause, VmHandle};
 use crate::vcpu::stats::ExitCounters;
 
-/// Pause of a vCPU after a bus lock, which holds up the memory accesses of all CPUs of the host: 1,000 bus
-/// locks per second and vCPU remain, and each costs a host thousands of cycles at most.
+/// Pause of a vCPU after a bus lock. A bus lock delays the memory accesses of all CPUs of the host, by a few
+/// thousand cycles at most. The pause limits a vCPU to 1,000 bus locks per second.
 const BUS_LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Objects that a vCPU thread uses besides its vCPU.
@@ -36,8 +36,8 @@ impl VcpuContext {
         }
     }
 
-    /// Runs the guest until its next exit, and handles that, and a bus lock before it. Returns false if the
-    /// thread is to exit.
+    /// Runs the guest until its next exit. Handles the exit, and pauses if there was a bus lock just before
+    /// it. Returns false if the thread must exit.
     fn run_once(&self, vcpu: &mut dyn Vcpu) -> bool {
         let is_running = self.run_to_exit(vcpu);
         if vcpu.has_bus_lock() {
@@ -47,7 +47,7 @@ impl VcpuContext {
         is_running
     }
 
-    /// Runs the guest until its next exit, and handles that. Returns false if the thread is to exit.
+    /// Runs the guest until its next exit, and handles the exit. Returns false if the thread must exit.
     fn run_to_exit(&self, vcpu: &mut dyn Vcpu) -> bool {
         let Self { vm, io, exits, endpoint } = self;
         let exit = vcpu.run();

@@ -1,4 +1,4 @@
-//! Identification of a thread, by which another one of this process interrupts it.
+//! Identification of a thread, with which another thread of this process interrupts it.
 #![expect(unsafe_code, reason = "neither the standard library nor rustix offers tgkill(2)")]
 
 use std::io;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rustix::process::getpid;
 use rustix::thread::gettid;
 
-/// ID of a thread that has registered itself; none at first.
+/// ID of a thread. There is no ID until the thread registers itself.
 ///
-/// The C library's `pthread_kill` would do, but musl makes tkill(2) of it, by which a confined thread could
-/// also signal threads of other processes.
+/// pthread_kill(3) is not used, because musl implements it with tkill(2), which a filter cannot limit to
+/// threads of this process.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadId(AtomicI32);
 

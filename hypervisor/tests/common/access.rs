@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
-/// Asserts that a process of the same user that has no capabilities sees that a process exists, but reaches
-/// neither its memory nor its descriptors, and that the process writes no core dump.
+/// Asserts that another process of the same user, without capabilities, can see that `process` exists, but
+/// can access neither its memory nor its descriptors. Also asserts that `process` writes no core dump.
 pub(crate) fn is_denied(process: i32) {
     for (name, is_readable) in [("stat", true), ("maps", false), ("environ", false)] {
         let mut command = Command::new("setpriv");

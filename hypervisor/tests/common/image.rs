@@ -5,7 +5,7 @@ use hermit_interface::image::sample::{ProgramHeader, Sample};
 /// Address of the code in the image, and its offset in the file.
 const CODE_OFFSET: u16 = 0x8000;
 
-/// Builds the file of an image that begins with `code`, for which it has `size` bytes.
+/// Builds the file of an image whose entry point is `code`. The segment of the code has `size` bytes.
 pub(crate) fn with_code(code: &[u8], size: u16) -> Vec<u8> {
     assert!(code.len() <= usize::from(size), "{} bytes of instructions", code.len());
     let mut sample = Sample::default();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 /// Value of `--jail` without a root folder: IDs that no user of the host has.
 pub(crate) const IDS: &str = "61234:61235";
 
-/// Returns whether this host lets root enter a jail; otherwise prints the reason for skipping.
+/// Returns true if tests can enter a jail on this host. Otherwise prints why they are skipped.
 pub(crate) fn is_possible() -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "--ipc", "--uts", "--cgroup", "--pid", "--fork", "true"]);
@@ -20,7 +20,7 @@ pub(crate) fn is_possible() -> bool {
     is_possible
 }
 
-/// Words of a field of a status file.
+/// Returns the words of a field of `/proc/PID/status`.
 fn field<'a>(status: &'a str, name: &str) -> Vec<&'a str> {
     let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_else(|| panic!("{name}: {status}")).split_whitespace().collect()
@@ -52,7 +52,7 @@ pub(crate) fn check(process: i32, files: &[&str]) {
     assert!(words[5].starts_with("ro,nosuid,nodev,noexec"), "{mounts}");
 }
 
-/// Returns true if a process is in another namespace of this kind than this one.
+/// Returns true if `process` is in another namespace of this kind than the calling process.
 pub(crate) fn has_own_namespace(process: i32, kind: &str) -> bool {
     let link = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).unwrap();
     link(&process.to_string()) != link("self")

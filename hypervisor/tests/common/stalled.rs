@@ -1,4 +1,4 @@
-//! uhyve whose output and messages no one reads.
+//! Tests of uhyve when nothing reads its output and messages.
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
-/// Time limit of an action that takes far less time.
+/// Time limit of an action. It is much longer than any action takes.
 const LIMIT: Duration = Duration::from_secs(150);
 
-/// A pipe that takes no more bytes as long as the reader is not read from.
+/// Returns a full pipe: it takes no more bytes until the reader is read from.
 pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe().unwrap();
     fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Starts uhyve, and calls `is_done` again and again until it returns true. Ends uhyve then.
+/// Starts uhyve, and calls `is_done` repeatedly until it returns true. Then kills uhyve.
 fn run_until(uhyve: &mut Command, mut is_done: impl FnMut(&mut Child) -> bool) {
     let [(_stdout, output), (_stderr, errors)] = [full_pipe(), full_pipe()];
     let mut uhyve = uhyve.stdout(output).stderr(errors).spawn().unwrap();
@@ -31,7 +31,7 @@ fn run_until(uhyve: &mut Command, mut is_done: impl FnMut(&mut Child) -> bool) {
         thread::sleep(Duration::from_millis(10));
         is_in_time = start.elapsed() < LIMIT;
     }
-    // It fails if uhyve has ended.
+    // Fails if uhyve has already ended.
     let _: std::io::Result<()> = uhyve.kill();
     uhyve.wait().unwrap();
     assert!(is_in_time, "uhyve still runs, or has not done what it should");
@@ -48,7 +48,7 @@ pub(crate) fn ends_by_the_time_limit(uhyve: &mut Command) {
     assert_eq!(code, Some(124));
 }
 
-/// Asserts that the guest gives a file these contents.
+/// Asserts that the guest writes `contents` to `file`.
 pub(crate) fn writes(uhyve: &mut Command, file: &Path, contents: &[u8]) {
     run_until(uhyve, |_| fs::read(file).unwrap() == contents);
 }

@@ -26,8 +26,8 @@ pub(crate) struct Host {
     images: &'static Path,
 }
 
-/// Returns the engine that `HERMIT_TEST_ENGINE` names, or all that run the images here; none without images
-/// or gdb.
+/// Returns the engine that `HERMIT_TEST_ENGINE` names, or all engines that run the images on this host. The
+/// list is empty without images or gdb.
 pub(crate) fn hosts() -> &'static [Host] {
     static HOSTS: OnceLock<Vec<Host>> = OnceLock::new();
     HOSTS.get_or_init(find_hosts)
@@ -53,7 +53,7 @@ fn find_hosts() -> Vec<Host> {
 }
 
 impl Host {
-    /// Returns whether the engine runs an image. KVM with software emulation runs only images without
+    /// Returns true if the engine runs an image. KVM with software emulation runs only images without
     /// floating-point instructions.
     fn works(&self) -> bool {
         let mut uhyve = limited(program::uhyve());
@@ -132,13 +132,13 @@ impl RunningGuest {
         Self { process, stderr, image, line }
     }
 
-    /// Part of the first lines between two texts.
+    /// Returns the part of the first lines between two texts.
     fn line_between(&self, before: &str, after: &str) -> &str {
         let found = self.line.split_once(before).and_then(|(_, rest)| rest.split_once(after));
         found.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.line)).0
     }
 
-    /// Port of the GDB server.
+    /// Returns the port of the GDB server.
     pub(crate) fn port(&self) -> &str {
         self.line_between("target remote :", "\"")
     }
@@ -174,7 +174,7 @@ impl RunningGuest {
     }
 }
 
-/// A failed test prints the messages of uhyve: gdb only reports that the connection is lost.
+/// If a test fails, prints the messages of uhyve, because gdb only reports that the connection is lost.
 impl Drop for RunningGuest {
     fn drop(&mut self) {
         if thread::panicking() {

@@ -1,4 +1,5 @@
-//! Tests for the process engine only: KVM with software emulation has neither watchpoints nor floating point.
+//! Tests only for the process engine, because KVM with software emulation has neither watchpoints nor
+//! floating point.
 
 use std::fs;
 use std::thread;
@@ -87,7 +88,7 @@ fn stepped_guest_continues_normally() {
     assert_eq!((status.code(), &*stdout), (Some(0), "ok\n"));
 }
 
-/// Returns whether gdb may attach to processes that it has not started.
+/// Returns true if gdb may attach to processes that it has not started.
 fn may_attach() -> bool {
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     let may = scope.is_err()
@@ -117,8 +118,8 @@ fn gdb_attaches_to_running_guest() {
     let Some(host) = process().filter(|_| may_attach()) else { return };
     let parts = ["* 1 ", "uhyve-guest", "  2 ", "hit Breakpoint 1", "wait_unless", "in idle () at", DETACHED];
     let mut text = String::new();
-    // On a loaded host the guest may not have started its threads, or may have exited, before gdb attaches:
-    // then the test repeats with a longer run.
+    // On a loaded host, when gdb attaches, the guest may not have started its threads yet, or may have exited
+    // already. Then the test repeats with a longer run.
     for seconds in [3, 12, 48, 120] {
         let guest = host.start_alone("threads", "2", &["stress", "--seconds", &seconds.to_string()]);
         // Time for the guest to start its threads.

@@ -112,7 +112,7 @@ fn fifth_hardware_watchpoint_is_refused() {
 fn guest_handles_its_own_breakpoints() {
     for host in hosts() {
         let guest = host.start("hello_world", "1", &[]);
-        // Two bytes, so that gdb does not take the write for a breakpoint of its own.
+        // Writes two bytes, because uhyve takes a write of the single byte `int3` for a breakpoint of gdb.
         let text =
             guest.debug(&["break main", "continue", "delete", "set var *(short *)$pc = 0x90cc", "continue"]);
         assert_has(&text, &["main ()", "exited with code 0205"]);
@@ -254,8 +254,8 @@ fn invalid_packets_do_not_end_the_guest() {
     }
 }
 
-/// Regression test: the trap of a step that completed while the vCPU was interrupted was delivered to the
-/// guest, and killed it.
+/// Regression test: if a step completed while the vCPU was interrupted, its trap was delivered to the guest,
+/// which killed the guest.
 #[test]
 fn interrupted_step_does_not_kill_the_guest() {
     for host in hosts() {

@@ -48,7 +48,7 @@ fn access_random(guest: &mut GuestBuilder, times: u32, base: u64, mask: u64) -> 
 
 #[test]
 fn guest_survives_random_accesses_to_device_registers() {
-    // Three devices and a page without one.
+    // The registers of three devices, and a page without a device.
     if let Some(code) = run(|guest| access_random(guest, 10_000, HOLE.start, 0x3fff)) {
         assert_eq!(code, DONE.into());
     }
@@ -60,7 +60,7 @@ fn guest_survives_random_accesses_outside_memory() {
         access_random(guest, 3000, HOLE.start, 0x1fff_ffff)?;
         // Below the interrupt controllers.
         access_random(guest, 2000, HOLE.start + 0x2000_0000, 0x0dff_ffff)?;
-        // Behind the memory, and above 4 GiB.
+        // After the end of memory, and above 4 GiB.
         access_random(guest, 2000, 0x1000_0000, 0x7fff_ffff)?;
         access_random(guest, 2000, 0x1_0000_0000, 0xefff_ffff)
     };
@@ -123,7 +123,7 @@ fn guest_survives_accesses_to_all_ports() {
         code.out(dx, eax)?;
         code.set_label(&mut end)?;
         code.inc(edx)?;
-        // Every port up to 0x3ff, where a PC has its devices; above, one of seven.
+        // Every port up to 0x3ff, where a PC has its devices; above that, every seventh port.
         code.cmp(edx, 0x400)?;
         code.jb(next)?;
         code.add(edx, 6)?;

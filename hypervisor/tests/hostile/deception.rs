@@ -20,7 +20,8 @@ fn print(guest: &mut GuestBuilder, text: &[u8]) -> Assembled {
     })
 }
 
-/// A guest exits with the status of the time limit: only the report tells the two apart.
+/// A guest may exit with the status of the time limit. Only the report distinguishes this from the time
+/// limit.
 #[test]
 fn report_tells_a_forged_exit_status_from_the_time_limit() {
     let forging = GuestBuilder::image(124, |_| Ok(()));

@@ -1,4 +1,4 @@
-//! Block requests outside a guest's rights.
+//! Block requests that a guest may not make.
 
 use crate::guest::GuestBuilder;
 use crate::host::Host;
@@ -10,8 +10,8 @@ use crate::virtio::{Assembled, Driver};
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
 
-/// Runs a guest with a disk, which has these `contents` afterwards, and another disk beside it that stays
-/// unchanged.
+/// Runs a guest with a disk. Asserts that the disk then has these `contents`, and that another disk in the
+/// same folder is unchanged.
 fn run(
     access: &str,
     contents: impl FnOnce(&[u8]) -> Vec<u8>,

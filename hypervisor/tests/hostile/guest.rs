@@ -42,7 +42,8 @@ pub(crate) struct GuestBuilder {
 }
 
 impl GuestBuilder {
-    /// Image of a guest that executes what `assemble` emits, and then exits with `status`.
+    /// Returns the image of a guest that executes the instructions that `assemble` emits, and then exits with
+    /// `status`.
     pub(crate) fn image(status: u8, assemble: impl FnOnce(&mut Self) -> Assembled) -> Vec<u8> {
         let mut guest = Self { code: CodeAssembler::new(64).expect("a processor with 64 bits") };
         let assembled = guest.begin().and_then(|()| assemble(&mut guest)).and_then(|()| guest.exit(status));
@@ -88,7 +89,7 @@ impl GuestBuilder {
         self.code.mov(cr3, rax)
     }
 
-    /// Writes `count` entries, the first one `entry`, each `step` above the previous one.
+    /// Writes `count` entries to a table. The first one is `entry`, and each is the previous one plus `step`.
     fn fill_table(&mut self, table: u32, entry: u32, step: u32, count: u32) -> Assembled {
         let code = &mut self.code;
         let mut next = code.create_label();
@@ -118,7 +119,7 @@ impl GuestBuilder {
         self.code.out(dx, al)
     }
 
-    /// Writes 32 bits.
+    /// Writes a 32-bit value.
     pub(crate) fn write32(&mut self, address: u64, value: u32) -> Assembled {
         self.code.mov(rbx, address)?;
         self.code.mov(eax, value)?;
@@ -137,7 +138,8 @@ impl GuestBuilder {
         self.code.jmp(here)
     }
 
-    /// Pseudorandom number in rax, from Knuth's MMIX linear congruential generator without its weak low bits.
+    /// Puts a pseudorandom number into rax, from Knuth's MMIX linear congruential generator without its weak
+    /// low bits.
     pub(crate) fn random(&mut self) -> Assembled {
         self.code.imul_2(r13, r14)?;
         self.code.mov(rax, 1_442_695_040_888_963_407u64)?;

@@ -23,7 +23,7 @@ pub(crate) const MEMORY: u64 = 32;
 const MAX_OVERHEAD: u64 = 16 * 1024;
 /// Default of `--timeout` in seconds.
 const GUEST_TIMEOUT: u32 = 120;
-/// Limit of uhyve's exit after the guest's timeout.
+/// Time limit for uhyve's exit after the guest's timeout.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// A temporary folder with an image, and the options of uhyve.
@@ -34,7 +34,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Host without options. Without KVM, prints the reason and returns `None`.
+    /// Creates a host without options. If there is no KVM, prints the reason and returns `None`.
     pub(crate) fn new() -> Option<Self> {
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/kvm") {
             println!("skipped: /dev/kvm cannot be opened: {error}");
@@ -64,7 +64,7 @@ impl Host {
         self.timeout = seconds;
     }
 
-    /// Path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -76,7 +76,7 @@ impl Host {
         DiskImage { file: self.file(name), original }
     }
 
-    /// Command of uhyve with a guest.
+    /// Returns the command of uhyve with a guest.
     pub(crate) fn command(&self, image: &[u8]) -> Command {
         let file = self.file("guest");
         fs::write(&file, image).expect("space for an image");
@@ -123,7 +123,7 @@ impl Host {
     }
 }
 
-/// Peak resident memory of uhyve in KiB, from its statistics.
+/// Returns the peak resident memory of uhyve in KiB, from its statistics.
 fn peak_memory(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("at most ")?;
     rest.split_once(" kB")?.0.trim().parse().ok()

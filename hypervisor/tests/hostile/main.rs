@@ -1,5 +1,5 @@
-//! Hostile guests: whatever they do, uhyve exits by itself with a message, within its memory limit, and
-//! changes no file that is not the guest's.
+//! Tests with hostile guests. Whatever a guest does, uhyve must exit by itself with a message, stay within
+//! its memory limit, and change only files of the guest.
 //!
 //! The guests run on KVM. Without /dev/kvm, the tests print that they are skipped and pass.
 

@@ -10,7 +10,8 @@ use crate::virtio;
 /// Exit status of a guest that has executed all its instructions.
 const DONE: u8 = 42;
 
-/// Number of attempts while a directory becomes a symbolic link: KVM may emulate the guest's instructions.
+/// Number of attempts while a directory becomes a symbolic link. It is small, because KVM may emulate the
+/// guest's instructions.
 const RACES: u32 = 50;
 
 /// The file-system device, in a VM with two consoles and without disks and network.

@@ -31,7 +31,7 @@ fn triple_fault_by_an_undefined_instruction_ends_the_guest() {
     }
 }
 
-/// Exits with `status` if CPUID has any of these bits in ecx, or in eax.
+/// Exits with `status` if the CPUID leaf has any of these bits in ecx (if `in_ecx`) or in eax.
 fn expect_no_cpuid(guest: &mut GuestBuilder, leaf: u32, bits: u32, in_ecx: bool, status: u8) -> Assembled {
     let mut absent = guest.code.create_label();
     guest.code.mov(eax, leaf)?;
@@ -50,7 +50,7 @@ fn cpuid_offers_neither_nested_virtualisation_nor_counters_nor_paravirtual_featu
         expect_no_cpuid(guest, 1, 1 << 5 | 1 << 15, true, 1)?;
         expect_no_cpuid(guest, 0x8000_0001, 1 << 2, true, 2)?;
         expect_no_cpuid(guest, 0xa, 0xff, false, 3)?;
-        // All but the two bits of the clock.
+        // All bits except the two of the clock.
         expect_no_cpuid(guest, 0x4000_0001, !(1 << 3 | 1 << 24), false, 4)
     };
     if let Some(code) = run(probe) {
@@ -164,7 +164,7 @@ fn guest_whose_output_no_one_reads_times_out() {
     stalled::ends_by_the_time_limit(&mut host.command(&GuestBuilder::image(DONE, print)));
 }
 
-/// Starts the second vCPU at a page by INIT and two SIPIs (SDM 3A §9.4.4.1); the first one then waits.
+/// Starts the second vCPU at a page with INIT and two SIPIs (SDM 3A §9.4.4.1). Then the first vCPU waits.
 fn start_second_vcpu(guest: &mut GuestBuilder, page: u32) -> Assembled {
     guest.write32(ICR + 0x10, 1 << 24)?;
     for command in [0x4500, 0x4600 | page >> 12, 0x4600 | page >> 12] {

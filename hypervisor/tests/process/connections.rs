@@ -1,4 +1,4 @@
-//! Connections to the GDB server: users who may debug the guest, and attempts of others.
+//! Connections to the GDB server: by users who may debug the guest, and by others.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -57,7 +57,7 @@ fn what_is_not_gdb_is_disconnected_and_the_guest_waits() {
     refused(connect(port), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     refused(connect(port), b"\x16\x03\x01");
     drop(connect(port));
-    // It begins as gdb does.
+    // This connection begins like gdb's.
     refused(connect(port), b"+$?#00GET");
     drop(connect(port));
     let errors = resume(uhyve, connect(port));
@@ -70,7 +70,8 @@ fn packet_that_is_too_long_ends_the_connection() {
     let (uhyve, port) = start();
     let mut stream = connect(port);
     stream.write_all(b"$").unwrap();
-    // It fails once uhyve has closed the connection; if it does not, the test does not end.
+    // The write fails once uhyve has closed the connection. If uhyve does not close it, the test does not
+    // end.
     while stream.write_all(&[b'a'; 1024]).is_ok() {}
     resume(uhyve, connect(port));
 }
@@ -92,7 +93,7 @@ fn other_users_are_refused() {
     let (uhyve, port) = start();
     let stranger = thread::spawn(move || {
         let uid = Uid::from_raw(STRANGER);
-        // Of this thread alone: the socket belongs to that user.
+        // Sets the user ID only of this thread, so that the socket belongs to that user.
         set_thread_res_uid(uid, uid, uid).unwrap();
         refused(connect(port), CONTINUE);
     });

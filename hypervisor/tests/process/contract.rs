@@ -1,7 +1,7 @@
 //! The contract of [`hermit_interface::process`]: ports, device registers, memory, interrupts, CPUs, timers.
 //!
-//! Each test assembles a guest that uses one part of the contract, without a kernel. The guest exits with its
-//! own status when it has reached its end, so a test sees any deviation by the status or the output.
+//! Each test assembles a guest that uses one part of the contract, without a kernel. The guest exits with the
+//! status [`DONE`] when it has reached its end, so the status or the output shows any deviation.
 
 use std::mem::offset_of;
 
@@ -109,7 +109,7 @@ fn memory_is_mapped_protected_and_unmapped() {
     });
 }
 
-/// Each mapping takes page tables of the host, which the limit of the address space bounds.
+/// The limit of the address space bounds the host's page tables for mappings.
 #[test]
 fn mapped_address_space_is_limited() {
     works(&[], |guest| {
@@ -126,8 +126,8 @@ fn mapped_address_space_is_limited() {
     });
 }
 
-/// Installs a handler that exits with `status`, and unblocks the signal. The handler works on the boot CPU
-/// only, whose r15 is set.
+/// Installs a handler that exits with `status`, and unblocks the signal. The handler works only on the boot
+/// CPU, because it needs r15.
 fn handle(guest: &mut GuestBuilder, signal: u32, status: u8) -> Assembled {
     let (mut handler, mut over) = (guest.code.create_label(), guest.code.create_label());
     guest.code.jmp(over)?;
@@ -241,7 +241,7 @@ fn all_cpus_start_and_interrupt_each_other() {
     works(&["--cpus", "64"], |guest| {
         let (mut entry, mut over) = (guest.code.create_label(), guest.code.create_label());
         guest.code.jmp(over)?;
-        // Entry point of the other CPUs; the argument is the address of a word that they set.
+        // Entry point of the other CPUs. The argument is the address of a word that each of them sets.
         guest.code.set_label(&mut entry)?;
         guest.code.push(rdi)?;
         guest.hypercall([READ.into(), ENTROPY.into(), 4.into()])?;

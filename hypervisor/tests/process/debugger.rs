@@ -13,10 +13,10 @@ pub(crate) const STEP: &[u8] = b"$vCont;s:1#23";
 /// Byte that pauses all vCPUs, as gdb's Ctrl-C.
 const INTERRUPT: &[u8] = b"\x03";
 
-/// Argument of gdb's `target remote` that uhyve prints. Returns `None` if uhyve has no GDB server.
+/// Returns the argument of gdb's `target remote` that uhyve prints; `None` if uhyve has no GDB server.
 pub(crate) fn remote(uhyve: &mut Child) -> Option<String> {
     let mut line = String::new();
-    // Without a buffer: the following lines are for another reader.
+    // Reads without a buffer, because the following lines are for another reader.
     let mut stderr = BufReader::with_capacity(1, uhyve.stderr.as_mut().unwrap());
     stderr.read_line(&mut line).unwrap();
     if line.contains("waits for gdb") {
@@ -25,13 +25,13 @@ pub(crate) fn remote(uhyve: &mut Child) -> Option<String> {
     Some(line.split_once("target remote ")?.1.split('"').next()?.to_owned())
 }
 
-/// TCP port on which uhyve waits for gdb. Returns `None` if uhyve has no GDB server.
+/// Returns the TCP port on which uhyve waits for gdb; `None` if uhyve has no GDB server.
 pub(crate) fn port(uhyve: &mut Child) -> Option<u16> {
     remote(uhyve)?.strip_prefix(':')?.parse().ok()
 }
 
-/// Connects to a uhyve that waits for gdb, and resumes the guest, which is debugged as long as the connection
-/// is open. Returns `None` if uhyve has no GDB server.
+/// Connects to a uhyve that waits for gdb, and resumes the guest. Returns the connection: the guest is
+/// debugged as long as it is open. Returns `None` if uhyve has no GDB server.
 pub(crate) fn resume(uhyve: &mut Child) -> Option<TcpStream> {
     let mut gdb = TcpStream::connect(("127.0.0.1", port(uhyve)?)).unwrap();
     gdb.write_all(CONTINUE).unwrap();

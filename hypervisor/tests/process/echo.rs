@@ -166,7 +166,7 @@ fn swap_addresses(guest: &mut GuestBuilder) -> Assembled {
     code.rol(dword_ptr(rsi + PORTS), 16)
 }
 
-/// Sends the frame from its buffer, and waits until it is used.
+/// Sends the frame from its buffer, and waits until the device has used it.
 fn send(guest: &mut GuestBuilder) -> Assembled {
     let code = &mut guest.code;
     code.mov(ecx, 7)?;

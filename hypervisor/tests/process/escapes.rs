@@ -151,7 +151,7 @@ fn mappings_outside_the_contract_are_denied() {
         denied("munmap", libc::SYS_munmap, [outside.into(), 0x1000.into()]);
         denied("mprotect", libc::SYS_mprotect, [outside.into(), 0x1000.into(), 1.into()]);
     }
-    // Beside the addresses for own mappings, and beside the direct map of 16 MiB.
+    // Just outside the address range for own mappings, and just outside the direct map of 16 MiB.
     for outside in
         [Operand::Own(-0x1000), Operand::OwnEnd, Operand::Physical(-0x1000), Operand::Physical(MEMORY)]
     {
@@ -166,7 +166,7 @@ fn mappings_outside_the_contract_are_denied() {
     denied("userfaultfd", libc::SYS_userfaultfd, []);
 }
 
-/// Each such mapping takes 8 KiB of the host's memory for page tables.
+/// Each such mapping would take 8 KiB of page tables on the host.
 #[test]
 fn one_page_in_each_gib_of_addresses_cannot_be_mapped() {
     let outcome = run_guest(|guest| {
@@ -224,7 +224,7 @@ fn calls_of_another_architecture_kill_the_guest() {
     }
 }
 
-/// The vsyscall page: its calls are filtered, or the host does not have it.
+/// Calls of the vsyscall page are filtered, or the host does not have this page.
 #[test]
 fn vsyscall_page_does_not_bypass_the_filter() {
     let outcome = run_guest(|guest| {

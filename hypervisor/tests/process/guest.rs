@@ -20,7 +20,8 @@ const STACK: i32 = 0x8_0000;
 /// Physical address of unused memory above the stack.
 pub(crate) const FREE: i32 = 0x9_0000;
 
-/// Offsets in the boot information of start and size of the addresses for the kernel's own mappings.
+/// Offsets in the boot information of the start and the size of the address range for the kernel's own
+/// mappings.
 const OWN_START: usize = offset_of!(BootInfo, free_addresses) + offset_of!(Region, start);
 const OWN_SIZE: usize = offset_of!(BootInfo, free_addresses) + offset_of!(Region, size);
 
@@ -32,13 +33,13 @@ pub(crate) type Assembled = Result<(), IcedError>;
 pub(crate) enum Operand {
     /// Immediate value.
     Number(u64),
-    /// Value of a register, which must not be an argument register of system calls.
+    /// Value of a register. It must not be an argument register of system calls.
     Register(AsmRegister64),
     /// Virtual address of a physical address, in the direct map.
     Physical(i32),
-    /// Virtual address at an offset in the addresses for the kernel's own mappings.
+    /// Virtual address at this offset in the address range for the kernel's own mappings.
     Own(i32),
-    /// End of the addresses for the kernel's own mappings.
+    /// End of the address range for the kernel's own mappings.
     OwnEnd,
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Part that is equal in each run: the arguments of system calls may be addresses.
+    /// Returns the part that is equal in each run. The rest may differ, because arguments of system calls may
+    /// be addresses.
     fn summary(&self) -> (Option<i32>, &str, &str) {
         let errors = self.errors.split_once("arguments").map_or(&*self.errors, |(before, _)| before);
         (self.code, &self.text, errors)
@@ -36,7 +37,7 @@ impl Host {
         Self { folder, options: options.to_vec() }
     }
 
-    /// Command of uhyve with the guest.
+    /// Returns the command of uhyve with the guest.
     pub(crate) fn command(&self) -> Command {
         let mut uhyve = Command::new(program::uhyve());
         uhyve.args(["--engine", "process", "--memory", "16M"]).args(&self.options);
@@ -56,8 +57,8 @@ impl From<Output> for Outcome {
     }
 }
 
-/// Option of a network with a new TAP interface, which uhyve removes. If this host cannot create one, prints
-/// the reason and returns `None`.
+/// Returns the option for a network with a new TAP interface, which uhyve creates and removes. If this host
+/// cannot create a TAP interface, prints the reason and returns `None`.
 pub(crate) fn new_tap() -> Option<String> {
     let device = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     let is_possible = device.is_ok() && rustix::process::geteuid().is_root();
@@ -67,7 +68,7 @@ pub(crate) fn new_tap() -> Option<String> {
     is_possible.then(|| format!("--net=tap=uhf{}", std::process::id()))
 }
 
-/// Runs a guest to its end, once more with a debugger, and asserts that the outcomes are equal.
+/// Runs a guest to its end, then runs it again with a debugger, and asserts that the outcomes are equal.
 pub(crate) fn run(image: &[u8], options: &[&'static str]) -> Outcome {
     let host = Host::new(image, options);
     let outcome = Outcome::from(host.command().output().unwrap());

@@ -28,8 +28,8 @@ fn run(assemble: impl FnOnce(&mut GuestBuilder) -> Assembled) -> Outcome {
     outcome
 }
 
-/// Pseudorandom number in a register, from Knuth's MMIX linear congruential generator without its weak low
-/// bits. rax is a scratch register.
+/// Puts a pseudorandom number into a register, from Knuth's MMIX linear congruential generator without its
+/// weak low bits. Changes rax.
 fn random(guest: &mut GuestBuilder, register: AsmRegister64) -> Assembled {
     let code = &mut guest.code;
     code.mov(rax, 6_364_136_223_846_793_005u64)?;
@@ -55,16 +55,16 @@ fn call_often(guest: &mut GuestBuilder, prepare: impl FnOnce(&mut GuestBuilder) 
 fn guest_survives_random_hypercalls() {
     run(|guest| {
         call_often(guest, |_| Ok(()))?;
-        // Operations, and one that does not exist.
+        // Random operations, including one that does not exist.
         call_often(guest, |guest| {
             guest.code.and(rdi, 3)?;
-            // Makes the port invalid: otherwise the guest would print to text ports at random.
+            // Makes the port invalid, because otherwise the guest would print to text ports at random.
             guest.code.or(rsi, 1 << 30)
         })
     });
 }
 
-/// Accesses three devices and a page without one.
+/// Accesses the registers of three devices, and a page without a device.
 fn access_registers(guest: &mut GuestBuilder, operation: u64, size: u64) -> Assembled {
     call_often(guest, |guest| {
         guest.code.mov(rdi, operation)?;
@@ -82,8 +82,8 @@ fn guest_survives_random_accesses_to_device_registers() {
     run(|guest| all.try_for_each(|(operation, size)| access_registers(guest, operation, size)));
 }
 
-/// Writes a byte to each port up to 0x3ff, where a PC has its devices, but not to those by which the guest
-/// would end, and to each 64th port.
+/// Writes a byte to each port up to 0x3ff, where a PC has its devices, and to each 64th port. Omits ports
+/// that would end the guest.
 #[test]
 fn guest_survives_accesses_to_ports() {
     let outcome = run(|guest| {
@@ -103,7 +103,7 @@ fn guest_survives_accesses_to_ports() {
     assert_eq!((&*outcome.text, &*outcome.errors), ("!", "!"));
 }
 
-/// Writes a character to the port of number r12, shifted left.
+/// Writes a character to the port whose number is r12 shifted left.
 fn write_port(guest: &mut GuestBuilder, shift: u32) -> Assembled {
     let code = &mut guest.code;
     code.mov(rsi, r12)?;

@@ -63,7 +63,8 @@ fn jailed_guest_is_killed_with_uhyve() {
     }
 }
 
-/// A system call other than those that the filter allows kills the first process of a PID namespace, too.
+/// A system call that the filter does not allow kills a process even if it is the first one of a PID
+/// namespace.
 #[test]
 fn jailed_guest_that_opens_a_file_is_killed() {
     if jail_checks::is_possible() {
@@ -118,7 +119,7 @@ fn check_enters_the_jail_and_describes_it() {
     }
 }
 
-/// In a user namespace whose only user is root, there is no other one to take.
+/// In a user namespace whose only user is root, the jail cannot take another user.
 #[test]
 fn check_takes_the_user_of_the_jail() {
     let mut unshare = Command::new("unshare");

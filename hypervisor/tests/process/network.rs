@@ -27,7 +27,7 @@ const MAC: &str = "02:00:00:00:00:02";
 /// Timeout of each wait.
 const TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Sends datagrams, the last one at the end, and waits for each to come back.
+/// Sends datagrams, and waits for each to come back. The final one makes the guest exit.
 fn exchange(socket: &UdpSocket, guest: SocketAddr) {
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut datagrams: Vec<Vec<u8>> = [1, 9, 100, 1472].map(|length| vec![b'a'; length]).to_vec();
@@ -49,7 +49,7 @@ fn comes_back(socket: &UdpSocket, guest: SocketAddr, datagram: &[u8]) -> bool {
         match socket.recv_from(&mut answer) {
             Ok((length, from)) => {
                 assert_eq!(from, guest);
-                // It may also be a late copy of an earlier one.
+                // It may also be a late copy of an earlier datagram.
                 if answer[..length] == *datagram {
                     return true;
                 }
@@ -110,7 +110,7 @@ impl Tap {
 
 impl Drop for Tap {
     fn drop(&mut self) {
-        // It fails if the tap was removed with its VM.
+        // Fails if the tap was removed with its VM.
         let _: Result<(), String> = ip(&format!("link del {}", self.name));
     }
 }
@@ -220,8 +220,8 @@ fn is_bound(port: u16) -> bool {
     lists.iter().any(|list| list.contains(&format!(":{port:04X} 0")))
 }
 
-/// Runs a command, which binds the UDP port that it is given. A port that was free may be taken meanwhile:
-/// then it tries another one.
+/// Starts uhyve with a UDP port that it must bind. If another program has taken the free port meanwhile,
+/// tries another port.
 fn with_port(start: impl Fn(u16) -> RunningUhyve) -> (RunningUhyve, SocketAddr) {
     for _ in 0..10 {
         let port = free_port();

@@ -12,7 +12,7 @@ use crate::access;
 use crate::guest::{GuestBuilder, Operand};
 use crate::shutdown::{start, start_spinning};
 
-/// Value of a field of a status file.
+/// Returns the value of a field of a status file.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim()
 }
@@ -43,18 +43,18 @@ fn other_processes_of_the_user_have_no_access() {
     uhyve.wait().unwrap();
 }
 
-/// Value of a field of a status file that older kernels lack.
+/// Returns the value of a field that older kernels do not have in a status file.
 fn optional_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// State of both controls in a status file.
+/// Returns the states of both speculation controls in a status file.
 fn speculation(status: &str) -> [Option<&str>; 2] {
     ["Speculation_Store_Bypass", "SpeculationIndirectBranch"].map(|name| optional_field(status, name))
 }
 
-/// States of a process that has disabled the controls `is_disabled`, if the test's own process has the states
-/// `own`.
+/// Returns the expected states of a process that has disabled the controls `is_disabled`. `own` are the
+/// states of the test's own process.
 fn restricted(own: [Option<&str>; 2], is_disabled: [bool; 2]) -> [Option<&str>; 2] {
     [0, 1].map(|control| match own[control] {
         Some("thread vulnerable") if is_disabled[control] => Some("thread force mitigated"),
@@ -63,8 +63,8 @@ fn restricted(own: [Option<&str>; 2], is_disabled: [bool; 2]) -> [Option<&str>; 
     })
 }
 
-/// Where the host lets a process disable speculation, the guest's and uhyve do permanently, as far as
-/// `--mitigations` says.
+/// If the host permits it, uhyve and the guest's process permanently disable the kinds of speculation that
+/// `--mitigations` demands.
 #[test]
 fn mitigations_disable_speculation_of_guest_and_uhyve() {
     let own = fs::read_to_string("/proc/self/status").unwrap();
@@ -84,8 +84,8 @@ fn mitigations_disable_speculation_of_guest_and_uhyve() {
     }
 }
 
-/// A guest that maps a page in every 2 MiB of the addresses in which it may: each takes a page table of the
-/// host.
+/// The guest maps one page in every 2 MiB of its permitted address range, and each page takes a page table of
+/// the host.
 #[test]
 fn page_tables_of_a_hostile_guest_are_bounded() {
     let image = GuestBuilder::image(0, |guest| {
@@ -105,8 +105,9 @@ fn page_tables_of_a_hostile_guest_are_bounded() {
     let (mut uhyve, guest) = start(&image, &[]);
     let status = fs::read_to_string(format!("/proc/{}/status", guest.as_raw_pid())).unwrap();
     let tables_kib: u64 = field(&status, "VmPTE").trim_end_matches(" kB").parse().unwrap();
-    // The formula of docs/sandbox.md for 16 MiB: a 512th of the addresses, and tables of higher levels.
-    // The kernel's addresses are a little fewer, because memory that is in use before it runs does not count.
+    // The formula of docs/sandbox.md for 16 MiB: 1/512 of the addresses, and tables of higher levels. The
+    // kernel's address range is a little smaller, because memory that is in use before the kernel runs does
+    // not count.
     let (memory, own) = (16 << 10, 96 * (16 << 10) + (1 << 20));
     let bound_kib = (own + 3 * memory) / 512 + 128;
     assert!((own / 600..bound_kib).contains(&tables_kib), "{tables_kib} KiB, expected {bound_kib}");
@@ -120,7 +121,7 @@ fn check_threads(folder: &str, options: &[&str]) {
     for task in tasks {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         assert_eq!((field(&status, "Seccomp"), field(&status, "NoNewPrivs")), ("2", "1"));
-        // All signals but the exceptions, SIGTSTP, SIGKILL and SIGSTOP.
+        // All signals except the exceptions, SIGTSTP, SIGKILL and SIGSTOP.
         assert_eq!(field(&status, "SigBlk"), "fffffffffff3fa27");
         if !options.contains(&"--no-sandbox") {
             for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
@@ -148,7 +149,7 @@ fn check_mappings(folder: &str) {
                 assert!(line.starts_with("00400000-") && rights == "r-xp", "{line}");
                 programs += 1;
             }
-            // On hosts that have it, every process has it.
+            // On hosts with a vsyscall page, every process has it.
             "[vsyscall]" => assert!(rights.starts_with("--x") || rights.starts_with("r-x"), "{line}"),
             _ => panic!("{line}"),
         }

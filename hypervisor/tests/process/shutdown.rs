@@ -1,4 +1,4 @@
-//! Shutdown: however it happens, no process is left, and uhyve reports the cause.
+//! Shutdown: whatever the cause is, no process remains, and uhyve reports the cause.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -41,7 +41,7 @@ pub(crate) fn start(image: &[u8], options: &[&'static str]) -> (Child, Pid) {
     (uhyve, guest)
 }
 
-/// Like [`start`], and returns the connection of the debugger, if there is one.
+/// Like [`start`], but also returns the connection of the debugger, if there is one.
 fn start_with_debugger(image: &[u8], options: &[&'static str]) -> (Child, Pid, Option<TcpStream>) {
     let host = Host::new(image, options);
     let mut uhyve = host.command().spawn().unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn wait_for_end(process: Pid) {
     let limit = Instant::now() + Duration::from_secs(150);
     let runs = || {
         let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
-        // It may stay a zombie: not every container has an init process that reaps it.
+        // A zombie counts as exited: not every container has an init process that reaps it.
         status.is_ok_and(|status| !status.contains("State:\tZ"))
     };
     while runs() {
@@ -95,8 +95,9 @@ fn uhyve_exits_when_its_guest_is_killed() {
     }
 }
 
-/// The host reports the end of the first thread, that of the boot CPU, after the others: uhyve looks for them
-/// though they are paused. A step of the boot CPU takes away the report that precedes that.
+/// The host reports the end of the boot CPU's thread, the first one, after the ends of the others. So uhyve
+/// must check the other threads, although they are paused. A step of the boot CPU ends the stop that would
+/// have been reported before its end.
 #[test]
 fn uhyve_exits_when_its_guest_is_killed_while_gdb_has_paused_it() {
     for packet in [&[][..], debugger::STEP] {
@@ -104,7 +105,7 @@ fn uhyve_exits_when_its_guest_is_killed_while_gdb_has_paused_it() {
         let mut gdb = gdb.unwrap();
         debugger::pause(&mut gdb);
         kill_process(guest, Signal::KILL).unwrap();
-        // It fails if uhyve has exited by now.
+        // Fails if uhyve has exited by now.
         let _: io::Result<()> = gdb.write_all(packet);
         let outcome = Outcome::from(uhyve.wait_with_output().unwrap());
         assert!(outcome.errors.contains("SIGKILL from outside"), "{outcome:?}");
@@ -226,7 +227,7 @@ fn sigkill_leaves_no_process() {
 
 #[test]
 fn time_limit_ends_the_guest() {
-    // It is long enough for the debugger with which `run` repeats the test.
+    // The limit is long enough for the debugger with which `run` repeats the test.
     let outcome = run(&spinning_guest(), &["--timeout", "3"]);
     assert_eq!(outcome.code, Some(124));
 }
@@ -277,10 +278,11 @@ fn sleeps(process: u32) -> u64 {
     fs::read_dir(format!("/proc/{process}/task")).unwrap().map(of_thread).sum::<u64>()
 }
 
-/// The guest has ended, and its output waits for a reader. Polling every 50 us would be thousands of sleeps.
+/// The guest has ended, and its output waits for a reader. If uhyve polled every 50 µs, it would sleep
+/// thousands of times.
 #[test]
 fn uhyve_sleeps_while_the_output_of_an_ended_guest_is_blocked() {
-    // By the console device: a CPU that prints by the text port waits itself.
+    // Prints to the console device, because a CPU that prints to the text port would itself wait.
     let image = GuestBuilder::image(0, |guest| attacks::print(&mut Driver(guest)));
     let host = Host::new(&image, &[]);
     let (mut reader, output) = stalled::full_pipe();
@@ -300,7 +302,7 @@ fn uhyve_sleeps_while_the_output_of_an_ended_guest_is_blocked() {
     // The command, which holds another descriptor of the pipe, has been dropped.
     let mut text = Vec::new();
     reader.read_to_end(&mut text).unwrap();
-    // Behind whole pages, which have filled the pipe.
+    // The text follows whole pages, which have filled the pipe.
     assert_eq!((text.len() % 4096, uhyve.wait().unwrap().code()), (16, Some(0)));
 }
 

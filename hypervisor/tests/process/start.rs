@@ -1,4 +1,5 @@
-//! Start of uhyve: it opens only regular files, limits count from the beginning, and there is a report.
+//! Start of uhyve: it opens only regular files, time limits count from the start of the process, and a report
+//! is written.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -40,7 +41,7 @@ fn run(options: &[&str]) -> Outcome {
     Outcome::from(host.command().args(options).output().unwrap())
 }
 
-/// Opening a pipe would wait for the other end, which there is none of.
+/// Opening a pipe would wait forever for the other end.
 #[test]
 fn pipes_in_place_of_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -57,7 +58,7 @@ fn pipes_in_place_of_files_are_refused() {
     assert!(outcome.code == Some(125) && outcome.errors.contains("it is a pipe"), "{outcome:?}");
 }
 
-/// As a guest could place them in a folder that it mounts, or that belongs to the user of its jail.
+/// A guest could place such links in a folder that it mounts, or that belongs to the user of its jail.
 #[test]
 fn links_that_others_can_make_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Malformed virtqueues, and requests outside a guest's rights.
+//! Malformed virtqueues, and requests that a guest may not make.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Fixture {
         self.folder.path().join("disk")
     }
 
-    /// Runs a guest to its end. The disk has these `contents` afterwards.
+    /// Runs a guest to its end. Asserts that the disk has these `contents` afterwards.
     fn run(
         &self,
         access: &str,
@@ -48,7 +48,8 @@ impl Fixture {
     }
 }
 
-/// Runs a guest that attacks, after which the entropy device must still work and the disk must be unchanged.
+/// Runs a guest that makes this attack. Afterwards the entropy device must still work, and the disk must be
+/// unchanged.
 fn attack(attack: impl FnOnce(&mut Driver<'_, GuestBuilder>) -> Assembled) {
     let fixture = Fixture::new();
     fixture.run("", &fixture.original, |driver| {

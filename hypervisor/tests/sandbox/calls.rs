@@ -30,7 +30,7 @@ const FILES: &[Role] = &[Role::Files, Role::ReadOnlyFiles];
 /// Number of fchmodat2(2), which libc lacks for musl.
 const SYS_FCHMODAT2: c_long = 452;
 
-/// ioctl(2) requests of KVM, and one that differs from `KVM_GET_REGS` in the size only.
+/// ioctl(2) requests of KVM, and a request that differs from `KVM_GET_REGS` only in its size.
 const KVM_CREATE_VM: c_long = 0xae01;
 const KVM_RUN: c_long = 0xae80;
 const KVM_GET_REGS: c_long = 0x8090_ae81;
@@ -46,8 +46,8 @@ const SECCOMP_IOCTL_NOTIF_RECV: c_long = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: c_long = 0xc018_2101;
 const SECCOMP_IOCTL_NOTIF_ADDFD: c_long = 0x4018_2103;
 
-/// ioctl(2) requests on TAP devices (linux/if_tun.h), the offload flags that uhyve uses, and one that it does
-/// not.
+/// ioctl(2) requests on TAP devices (linux/if_tun.h), the offload flags that uhyve uses, and a flag that it
+/// does not use.
 const TUNSETIFF: c_long = 0x4004_54ca;
 const TUNSETOFFLOAD: c_long = 0x4004_54d0;
 const TAP_OFFLOADS: c_long = 7;
@@ -87,7 +87,7 @@ const fn call<const N: usize>(name: &'static str, number: c_long, given: [c_long
     ProbedCall { name, number, arguments, allowed: &[] }
 }
 
-/// The call, allowed for these roles only.
+/// Returns the call as one that only these roles may make.
 const fn only(allowed: &'static [Role], call: ProbedCall) -> ProbedCall {
     ProbedCall { allowed, ..call }
 }
@@ -257,7 +257,8 @@ fn rest() -> Vec<ProbedCall> {
     ]
 }
 
-/// Sends a signal to a thread of this process: the C library's function may make another system call.
+/// Sends a signal to a thread of this process with tgkill(2). The C library's function may make another
+/// system call.
 pub(crate) fn signal(thread: Pid, number: c_int) {
     // SAFETY: tgkill(2) takes integers and accesses no memory.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, process::id(), thread.as_raw_pid(), number) };
@@ -265,8 +266,8 @@ pub(crate) fn signal(thread: Pid, number: c_int) {
 }
 
 /// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap`
-/// or `limits` to set that rule. The descriptor of the tap is -1, which the calls have as their first
-/// argument.
+/// or `limits` to set that rule. The descriptor of the tap is -1, so calls with the first argument -1 are for
+/// the tap.
 pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     let words: Vec<_> = action.split(' ').collect();

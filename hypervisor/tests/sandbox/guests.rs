@@ -1,4 +1,4 @@
-//! Guests in a confined hypervisor, all of whose threads are confined before the guest starts.
+//! Guests in a confined hypervisor. All its threads must be confined before the guest starts.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -65,7 +65,7 @@ const AS_USER: &str = r#"
     exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 "#;
 
-/// Path of an image; `None`, with a message, if guests cannot run here.
+/// Returns the path of an image. If guests cannot run on this host, prints the reason and returns `None`.
 pub(crate) fn image(name: &str) -> Option<PathBuf> {
     let Some(folder) = env::var_os("HERMIT_TEST_IMAGES") else {
         eprintln!("skipped: HERMIT_TEST_IMAGES is not set");
@@ -114,14 +114,14 @@ fn hypervisor(user: User) -> (User, Command, tempfile::TempDir) {
     (user, command, folder)
 }
 
-/// The process that `timeout` or `unshare` has started.
+/// Returns the process that `timeout` or `unshare` has started.
 fn only_child(child: &Child) -> Option<Pid> {
     let id = child.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
     Pid::from_raw(children.trim().parse().ok()?)
 }
 
-/// Value of a line in /proc/PID/task/TID/status.
+/// Returns the value of a line in /proc/PID/task/TID/status.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map_or("missing", str::trim)
 }
@@ -140,13 +140,13 @@ fn check_threads(process: Pid, user: User) {
             assert_eq!(field(&status, "CapBnd"), "0000000000000000");
         }
     }
-    // KVM's kernel threads in the process.
+    // Removes KVM's kernel threads in the process.
     names.retain(|name| !name.starts_with("kvm-"));
     names.sort();
     assert_eq!(names, Engine::from_environment().threads());
 }
 
-/// Asserts that the process has no file descriptors but those it needs, and duplicates of 0, 1 and 2.
+/// Asserts that the process has only the file descriptors that it needs, and duplicates of 0, 1 and 2.
 fn check_descriptors(process: Pid) {
     const KNOWN: [&str; 2] = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"];
     /// A socket pair for each of the three signals that end the machine.

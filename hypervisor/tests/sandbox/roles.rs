@@ -303,11 +303,11 @@ fn files() {
         client.init();
         for (opcode, node, body) in requests() {
             let (error, _) = client.request(opcode.number(), node, &body);
-            // A file system of the host itself reports nothing when a file is closed.
+            // A file system on a disk of the host reports no errors when a file is closed.
             let is_unneeded = opcode == Opcode::Flush && error == libc::ENOSYS;
             assert!(error == 0 || is_unneeded, "{opcode:?}: error {error}");
         }
-        // Code that has taken over the thread.
+        // Simulates code that has taken over the thread.
         let flags = OFlags::CREATE | OFlags::WRONLY;
         for folder in [other.as_path(), Path::new("/etc")] {
             let made = openat2(CWD, folder.join("new"), flags, Mode::RWXU, ResolveFlags::empty());
@@ -315,7 +315,7 @@ fn files() {
         }
         let read = openat2(CWD, "/etc/passwd", OFlags::RDONLY, Mode::empty(), ResolveFlags::empty());
         assert_eq!(read.unwrap_err(), rustix::io::Errno::ACCESS);
-        // A descriptor that only names a file is of no use for a change.
+        // An `O_PATH` descriptor cannot be used for a change.
         let named = openat2(CWD, "/etc/passwd", OFlags::PATH, Mode::empty(), ResolveFlags::empty()).unwrap();
         assert_eq!(fchmod(&named, Mode::RWXU).unwrap_err(), rustix::io::Errno::BADF);
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// MAC address.
 pub type Mac = [u8; 6];
 
-/// MAC address of the gateway, which answers for all addresses but the guest's.
+/// MAC address of the gateway, which answers for all addresses except the guest's.
 pub const GATEWAY_MAC: Mac = [0x52, 0x55, 0x0a, 0, 2, 2];
 
-/// Addresses of the network unless there are others, those of QEMU's user network.
+/// Default IPv4 address of the guest. All default IPv4 addresses are those of QEMU's user network.
 pub const GUEST_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// Gateway of the network.
 pub const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
@@ -18,11 +18,11 @@ pub const DNS_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 3);
 pub const DNS_PORT: u16 = 53;
 /// Prefix length of the network.
 pub const PREFIX_V4: u8 = 24;
-/// Prefix of the network, whose length is 64: a unique local one (RFC 4193).
+/// Prefix of the network, 64 bits long: a unique local address (RFC 4193).
 pub const PREFIX_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x10, 0, 2, 0, 0, 0, 0);
 /// Gateway of the network.
 pub const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x10, 0, 2, 0, 0, 0, 2);
-/// Address from which the gateway advertises itself.
+/// Link-local address from which the gateway sends router advertisements.
 pub const GATEWAY_LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 
 /// Configuration of a network.
@@ -30,7 +30,7 @@ pub const GATEWAY_LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0,
 pub struct Config {
     /// MAC address of the guest.
     pub guest_mac: Mac,
-    /// Maximum size in bytes of an IP packet, on both sides.
+    /// Maximum size in bytes of an IP packet, in both directions.
     pub mtu: u16,
     /// IPv4 address of the guest, which the DHCP server assigns, and its prefix length.
     pub guest_v4: (Ipv4Addr, u8),
@@ -38,26 +38,26 @@ pub struct Config {
     pub gateways: (Ipv4Addr, Ipv6Addr),
     /// IPv6 address of the guest, if it is known before the guest has sent anything.
     pub guest_v6: Option<Ipv6Addr>,
-    /// True if addresses are advertised: by DHCP and by router advertisements.
+    /// True if DHCP and router advertisements configure the guest's addresses.
     pub has_servers: bool,
     /// DNS servers that DHCP announces.
     pub nameservers: Vec<Ipv4Addr>,
-    /// Where queries to [`DNS_V4`] go: a name server of the host.
+    /// Name server of the host that answers queries to [`DNS_V4`].
     pub resolver: Option<SocketAddr>,
-    /// Domains that complete names, for DHCP.
+    /// Search domains that DHCP announces.
     pub search: Vec<String>,
-    /// Host name of the guest, for DHCP.
+    /// Host name of the guest that DHCP announces.
     pub hostname: Option<String>,
     /// True if the gateways' addresses lead to the host's loopback.
     pub has_host_loopback: bool,
-    /// Ports of the guest to which listeners of TCP and ports of UDP belong, by their numbers.
+    /// TCP port of the guest for each TCP listener, indexed by the listener's number.
     pub tcp_ports: Vec<u16>,
-    /// Ports of the guest to which ports of UDP belong, by their numbers.
+    /// UDP port of the guest for each forwarded UDP port, indexed by the forwarded port's number.
     pub udp_ports: Vec<u16>,
 }
 
 impl Config {
-    /// Network with the default addresses.
+    /// Returns the configuration with the default addresses.
     #[must_use]
     pub fn new(guest_mac: Mac, mtu: u16) -> Self {
         Self {
@@ -77,12 +77,13 @@ impl Config {
         }
     }
 
-    /// The gateway of the same IP version as `other`.
+    /// Returns the gateway's address of the same IP version as `other`.
     pub(crate) fn gateway(&self, other: IpAddr) -> IpAddr {
         if other.is_ipv4() { self.gateways.0.into() } else { self.gateways.1.into() }
     }
 
-    /// Address of the host's network to which a packet of the guest's goes. `None` if it goes nowhere.
+    /// Translates the destination of a guest's packet into an address for the host's sockets. Returns `None`
+    /// if the packet must be dropped.
     pub(crate) fn outside(&self, to: SocketAddr) -> Option<SocketAddr> {
         let ip = to.ip();
         if ip == IpAddr::V4(DNS_V4) && to.port() == DNS_PORT && self.resolver.is_some() {
@@ -96,8 +97,9 @@ impl Config {
         is_host(ip).then_some(to)
     }
 
-    /// Address that the guest sees in place of `from`, from which a peer outside has sent. Addresses that
-    /// mean the host or the guest itself become the gateway's.
+    /// Translates `from`, the address of a peer on the host's network, into the address that the guest sees.
+    /// The gateway's address replaces addresses that would mean the guest itself, such as the loopback, and
+    /// addresses of the other IP version.
     pub(crate) fn inside(&self, from: SocketAddr, guest: IpAddr) -> SocketAddr {
         let ip = from.ip().to_canonical();
         let is_visible =
@@ -106,7 +108,7 @@ impl Config {
     }
 }
 
-/// True for an address that one host can have in a packet (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
+/// Returns true for an address that a single host can have in a packet (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
 pub(crate) fn is_host(ip: IpAddr) -> bool {
     let is_special = match ip {
         IpAddr::V4(ip) => ip.is_broadcast(),

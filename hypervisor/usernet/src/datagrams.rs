@@ -1,14 +1,14 @@
 //! Flows of datagrams: UDP, and ICMP echo.
 //!
 //! UDP has no connections, so a flow stands for the datagrams between two addresses and ports. It begins with
-//! the first datagram, and ends after some time without any. A flow that the guest begins has a socket of its
-//! own. The socket is connected, so the host drops datagrams of others, and reports errors. The flow of a
-//! client of a forwarded port has no socket: it only remembers the client, so that the guest's answers leave
-//! by that port.
+//! the first datagram, and ends when no datagram has come for some time. A flow that the guest begins has a
+//! socket of its own. The socket is connected, so the host drops datagrams from other peers, and reports ICMP
+//! errors. The flow of a client of a forwarded port has no socket. It only remembers the client, so that the
+//! guest's answers leave through the forwarded port.
 //!
-//! If there is no room for another flow, or no descriptor, the flow that was used least recently ends. Flows
-//! of the guest make room only for flows of the guest, and flows of clients only for those of clients. TCP
-//! may also take the descriptors of idle flows, except the last ones.
+//! If the table is full, or no descriptor is free, the least recently used flow ends. A new flow of the guest
+//! replaces only a flow of the guest, and a new flow of a client only a flow of a client. TCP may also take
+//! descriptors from flows, but [`RESERVED_SOCKETS`] of them remain.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ use crate::slab::{Slab, remove_stale};
 use crate::tcp::output::{Output, Place};
 use crate::{Guest, Usage};
 
-/// Maximum number of flows of the guest, and of clients of forwarded ports.
+/// Maximum number of flows of the guest, and maximum number of flows of clients of forwarded ports.
 const MAX_FLOWS: usize = 4_096;
 const MAX_CLIENTS: usize = 1_024;
 
@@ -36,8 +36,8 @@ const RESERVED_SOCKETS: usize = 64;
 /// Time in nanoseconds after which an idle flow ends (RFC 4787 §4.3 asks for two minutes at least).
 const IDLE_TIMEOUT: u64 = 180_000_000_000;
 
-/// Idle timeout in nanoseconds of queries to name servers. It is shorter, because each query has a port of
-/// its own.
+/// Idle timeout in nanoseconds of flows to name servers. It is shorter, because each query uses a new port,
+/// and thus a new flow.
 const DNS_TIMEOUT: u64 = 15_000_000_000;
 
 /// Time in nanoseconds between two searches for idle flows.
@@ -48,14 +48,15 @@ pub(crate) const ECHO: usize = 8;
 const CHECKSUM: Range<usize> = 2..4;
 const IDENT: Range<usize> = 4..6;
 
-/// Both ends of a flow. The ports of echo messages are their identifier, and 0.
+/// Protocol and both ends of a flow. For ICMP echo, the guest's port is the identifier, and the peer's port
+/// is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) protocol: Protocol,
     pub(crate) ends: Ends,
 }
 
-/// Path to the peer of a flow.
+/// How a flow reaches its peer.
 #[derive(Clone, Copy, Debug)]
 enum Route<D> {
     Socket(D),
@@ -72,12 +73,12 @@ struct Flow<D> {
 }
 
 impl<D> Flow<D> {
-    /// True for a flow of a client of a forwarded port, which has no socket.
+    /// Returns true for a flow of a client of a forwarded port, which has no socket.
     const fn is_client(&self) -> bool {
         matches!(self.route, Route::Port(..))
     }
 
-    /// Time in nanoseconds after which the flow ends if it is idle.
+    /// Returns the idle timeout of the flow in nanoseconds.
     const fn timeout(&self) -> u64 {
         if self.key.ends.peer.port() == DNS_PORT { DNS_TIMEOUT } else { IDLE_TIMEOUT }
     }
@@ -98,7 +99,7 @@ pub(crate) struct Datagrams<D> {
     /// Number of flows of clients.
     clients: usize,
     ready: VecDeque<Source>,
-    /// True for each forwarded port that is in the queue `ready`.
+    /// For each forwarded port, true if it is in the queue `ready`.
     is_port_queued: Vec<bool>,
     scan_at: Option<u64>,
 }
@@ -121,13 +122,13 @@ impl<D> Datagrams<D> {
         usage.queued += self.ready.len();
     }
 
-    /// True if a datagram may have arrived for the guest.
+    /// Returns true if a datagram for the guest may have arrived.
     pub(crate) fn has_output(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Sends a datagram of the guest, which is a part of its frame. Returns a reason if the guest must be
-    /// informed by an ICMP error that the datagram did not arrive.
+    /// Sends a datagram of the guest; `part` is its data in the guest's frame. Returns the reason for an ICMP
+    /// error if the guest must learn that the datagram did not arrive.
     pub(crate) fn transmit<H: Host<Datagrams = D>>(
         &mut self,
         host: &mut H,
@@ -168,7 +169,7 @@ impl<D> Datagrams<D> {
         let Some(token) = self.flows.next() else { return Ok(None) };
         let mut result = host.open(key.protocol, to, token);
         if result.as_ref().is_err_and(is_exhausted) {
-            // The process is out of descriptors although the table has room. The end of a flow frees one.
+            // The process has no free descriptor, although the table has room. The end of a flow frees one.
             self.end_oldest(false);
             let Some(token) = self.flows.next() else { return Ok(None) };
             result = host.open(key.protocol, to, token);
@@ -189,13 +190,13 @@ impl<D> Datagrams<D> {
         Some(token)
     }
 
-    /// Number of flows with sockets.
+    /// Returns the number of flows with sockets.
     const fn sockets(&self) -> usize {
         self.flows.len() - self.clients
     }
 
-    /// Closes the socket that was used least recently, because TCP needs a descriptor. Returns false if only
-    /// few are left.
+    /// Closes the least recently used socket, because TCP needs a descriptor. Returns false if only
+    /// [`RESERVED_SOCKETS`] are left.
     pub(crate) fn free_socket(&mut self) -> bool {
         let is_freed = self.sockets() > RESERVED_SOCKETS;
         if is_freed {
@@ -204,7 +205,7 @@ impl<D> Datagrams<D> {
         is_freed
     }
 
-    /// Ends the flow that was used least recently: one of a client, or one of the guest.
+    /// Ends the least recently used flow of a client if `is_client`, otherwise that of the guest.
     fn end_oldest(&mut self, is_client: bool) {
         let flows = self.flows.iter().filter(|(_, flow)| flow.is_client() == is_client);
         if let Some((token, _)) = flows.min_by_key(|(_, flow)| flow.last_used) {
@@ -238,7 +239,7 @@ impl<D> Datagrams<D> {
         }
     }
 
-    /// Time at which [`Self::handle_timer`] is to be called.
+    /// Returns the time at which [`Self::handle_timer`] must be called.
     pub(crate) const fn deadline(&self) -> Option<u64> {
         self.scan_at
     }
@@ -254,7 +255,8 @@ impl<D> Datagrams<D> {
         self.scan_at = (self.flows.len() > 0).then_some(now + SCAN_INTERVAL);
     }
 
-    /// Writes the next datagram for the guest. An error is a frame of its own, with an ICMP message.
+    /// Writes the next datagram for the guest. If a socket reports an error instead, returns a separate frame
+    /// with an ICMP message.
     pub(crate) fn next_datagram<H: Host<Datagrams = D>>(
         &mut self,
         host: &mut H,
@@ -291,12 +293,13 @@ impl<D> Datagrams<D> {
         let max = max_data(config, ends.peer.is_ipv4()).min(place.limits.max_frame.saturating_sub(offset));
         let mut header = [0; ECHO];
         let header = if protocol == Protocol::Echo { &mut header[..] } else { &mut header[..0] };
-        // One byte more than the maximum: a datagram that fills it is too long.
+        // Provides one byte more than the maximum, so that a datagram that fills the space is known to be too
+        // long.
         let result = host.receive(socket, header, place.space, offset..offset + max + 1);
         flow.last_used = host.now();
         match result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-            // The socket may have datagrams after an error.
+            // The socket may have more datagrams after an error.
             Err(error) => {
                 self.note(token);
                 let message = reason(&error)
@@ -308,7 +311,7 @@ impl<D> Datagrams<D> {
                     Protocol::Echo => write_echo(config, ends, header, length, place),
                     _ => write_udp(config, ends, length, place),
                 };
-                // Queued again at the end, so that flows take turns.
+                // The flow goes to the end of the queue, so that flows take turns.
                 self.note(token);
                 Ok((length <= max).then_some(output))
             }
@@ -374,15 +377,15 @@ impl<D> Datagrams<D> {
                 flow.last_used = now;
                 return Some(key.ends);
             }
-            // Another client has the same address and port, as the guest sees it. The next port of the
-            // gateway is tried.
+            // Another client has the same address and port from the guest's view. So this client appears with
+            // the gateway's address, and the next port is tried.
             peer = SocketAddr::new(config.gateway(guest.ip()), peer.port().wrapping_add(1).max(1));
         }
         None
     }
 }
 
-/// Maximum number of bytes of data in a datagram for the guest.
+/// Returns the maximum number of bytes of data in a datagram for the guest.
 fn max_data(config: &Config, is_v4: bool) -> usize {
     let headers = ip_offset(is_v4) - ETHERNET + UDP;
     usize::from(config.mtu).saturating_sub(headers)
@@ -392,7 +395,7 @@ fn write_udp<H: Host>(config: &Config, ends: Ends, length: usize, place: &mut Pl
     Output { data: length, offload: emit::write_udp(config.guest_mac, ends, length, place.head) }
 }
 
-/// Writes the headers of an echo reply. The identifier of the socket is replaced by that of the guest.
+/// Writes the headers of an echo reply. The guest's identifier replaces that of the host's socket.
 fn write_echo<H: Host>(
     config: &Config,
     ends: Ends,
@@ -404,7 +407,7 @@ fn write_echo<H: Host>(
     let ident = ends.guest.port().to_be_bytes();
     let old = [word(echo, IDENT), word(echo, CHECKSUM)];
     let ips = (ends.peer.ip(), ends.guest.ip());
-    // The checksum of ICMPv6 covers the addresses, which have changed. The receiver completes it.
+    // The checksum of ICMPv6 also covers the addresses, which have changed, so the receiver computes it anew.
     let checksum = if ends.peer.is_ipv4() {
         replaced_checksum(old[1], old[0], u16::from_be_bytes(ident))
     } else {
@@ -425,7 +428,7 @@ fn word(bytes: &[u8], part: Range<usize>) -> u16 {
     bytes.get(part).and_then(|bytes| bytes.first_chunk()).map_or(0, |&bytes| u16::from_be_bytes(bytes))
 }
 
-/// Checksum after a word was replaced (RFC 1624 §3).
+/// Returns the checksum after a word was replaced (RFC 1624 §3).
 fn replaced_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -433,8 +436,7 @@ fn replaced_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     !u16::from_be_bytes([high, low])
 }
 
-/// Converts an error of a socket into the reason that a router or a host has reported; `None` for other
-/// errors.
+/// Returns the reason of an ICMP error that a socket error stands for; `None` for other socket errors.
 fn reason(error: &io::Error) -> Option<Unreachable> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Some(Unreachable::Port),

@@ -1,4 +1,4 @@
-//! The DHCP server (RFC 2131): it has one address, the guest's.
+//! The DHCP server (RFC 2131). It has only one address to lease, the guest's.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::emit;
 use crate::parse::Ends;
 
-/// Lease time in seconds: the guest asks again at half of it.
+/// Lease time in seconds. The guest renews the lease after half of this time.
 const LEASE: u32 = 24 * 60 * 60;
 
 /// Options that smoltcp does not know: host name, MTU, domain, search list (RFC 2132 §3.14, §3.17, §5.1; RFC
@@ -23,21 +23,21 @@ const SEARCH: u8 = 119;
 /// Maximum number of bytes of an option.
 const MAX_OPTION: usize = 255;
 
-/// True for the port and the address of the server.
+/// Returns true if `to` is an address and the port of the server.
 pub(crate) fn is_server(to: SocketAddr, config: &Config) -> bool {
     let is_address = to.ip() == Ipv4Addr::BROADCAST || to.ip() == config.gateways.0;
     to.port() == DHCP_SERVER_PORT && is_address
 }
 
-/// Answer to a message of a client.
+/// Answer of the server to a DHCP message.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) frame: Vec<u8>,
-    /// True if it acknowledges the guest's address.
+    /// True if the answer grants the lease (DHCPACK).
     pub(crate) is_lease: bool,
 }
 
-/// Answers a message of a client.
+/// Returns the answer to a DHCP message of the guest; `None` if it gets none.
 pub(crate) fn answer(config: &Config, message: &[u8]) -> Option<Answer> {
     let packet = DhcpPacket::new_checked(message).ok()?;
     let request = DhcpRepr::parse(&packet).ok()?;
@@ -91,7 +91,7 @@ pub(crate) fn answer(config: &Config, message: &[u8]) -> Option<Answer> {
     };
     let mut bytes = vec![0; reply.buffer_len()];
     reply.emit(&mut DhcpPacket::new_unchecked(&mut bytes)).ok()?;
-    // The client may have no address yet.
+    // Broadcast, because the client may have no address yet.
     let to = if is_nak || request.broadcast { Ipv4Addr::BROADCAST } else { guest };
     let ends = Ends {
         guest: SocketAddr::new(to.into(), DHCP_CLIENT_PORT),
@@ -105,7 +105,7 @@ fn mask(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::MAX.checked_shl(32_u32.saturating_sub(prefix.into())).unwrap_or(0))
 }
 
-/// Domains in the format of DNS names, without compression (RFC 3397 §2), as many as fit an option.
+/// Encodes domains as uncompressed DNS names (RFC 3397 §2): as many as fit into one option.
 fn encode_domains(domains: &[String]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for domain in domains {

@@ -1,10 +1,10 @@
 //! Headers of frames for the guest.
 //!
-//! The headers of a frame are written to a buffer of this process, and its data goes directly from a socket
-//! to guest memory. So the data is not at hand when its checksum would be computed. The TCP or UDP header
-//! gets only the sum of the pseudo header, and [`Offload`] leaves the rest to the receiver, as a virtio-net
-//! header does (virtio 1.2 §5.1.6). For a receiver without checksum offload, [`Offload::complete`] computes
-//! the checksum afterwards.
+//! The headers of a frame are written to a buffer of this process, but the frame's data goes directly from a
+//! socket to guest memory. So this module never sees the data, and cannot compute the checksum over it. The
+//! TCP or UDP header gets only the sum of the pseudo header, and [`Offload`] leaves the rest to the receiver,
+//! as a virtio-net header does (virtio 1.2 §5.1.6). For a receiver without checksum offload,
+//! [`Offload::complete`] computes the checksum afterwards.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,8 +31,8 @@ const UDP_CHECKSUM: u16 = 6;
 /// Work that is left to the receiver of a frame: the fields of a virtio-net header (virtio 1.2 §5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Position at which the checksummed bytes begin, and the offset of the checksum field from there. `None`
-    /// if the checksum is complete.
+    /// Position in the frame at which the checksummed bytes begin, and the offset of the checksum field from
+    /// this position. `None` if the checksum is complete.
     pub checksum: Option<(u16, u16)>,
     /// Maximum size in bytes of the data of each segment; `None` if the data fits into one segment.
     pub segment_size: Option<u16>,
@@ -41,11 +41,12 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// Completes the checksum of a frame, if it is left to the receiver, for a receiver that cannot do so.
+    /// Completes the checksum of a frame for a receiver without checksum offload. Does nothing if it is
+    /// complete.
     pub fn complete(self, frame: &mut [u8]) {
         let Some((start, offset)) = self.checksum else { return };
         let Some(bytes) = frame.get_mut(usize::from(start)..) else { return };
-        // The checksum field contains the sum of the pseudo header already.
+        // The checksum field already contains the sum of the pseudo header, so `bytes` include it.
         let sum = match !checksum::data(bytes) {
             // In UDP, a checksum of zero means that there is no checksum (RFC 768).
             0 => u16::MAX,
@@ -58,7 +59,7 @@ impl Offload {
     }
 }
 
-/// Size in bytes of the headers before an IP payload.
+/// Returns the size in bytes of the Ethernet and IP headers.
 pub(crate) const fn ip_offset(is_v4: bool) -> usize {
     ETHERNET + if is_v4 { IPV4 } else { IPV6 }
 }
@@ -87,7 +88,7 @@ fn write_ip(
             let repr = Ipv6Repr { src_addr, dst_addr, next_header: protocol, payload_len: length, hop_limit };
             repr.emit(&mut Ipv6Packet::new_unchecked(packet));
         }
-        // Both ends of a flow are of one version.
+        // Not reached: both ends of a flow have the same IP version.
         _ => {}
     }
 }
@@ -104,8 +105,7 @@ pub(crate) fn write_ip_header(
     write_ip(head, guest, ips, protocol, length, HOP_LIMIT);
 }
 
-/// A frame with an IP packet and its whole payload. The caller has computed the checksum inside of the
-/// payload.
+/// Returns a frame with an IP packet. The caller has already computed the checksum in the payload.
 pub(crate) fn packet(
     guest: Mac,
     ips: (IpAddr, IpAddr),
@@ -122,7 +122,7 @@ pub(crate) fn packet(
     frame
 }
 
-/// A TCP segment for the guest.
+/// Header of a TCP segment for the guest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TcpHeader {
     pub(crate) ends: Ends,
@@ -135,7 +135,7 @@ pub(crate) struct TcpHeader {
 }
 
 impl TcpHeader {
-    /// Appends the headers of the frame to `head`, for data of `length` bytes. The receiver completes the
+    /// Appends all headers of a frame with `length` bytes of data to `head`. The receiver completes the
     /// checksum.
     pub(crate) fn write(&self, guest: Mac, length: usize, head: &mut Vec<u8>) -> Offload {
         let Ends { guest: to, peer: from } = self.ends;
@@ -168,7 +168,8 @@ impl TcpHeader {
     }
 }
 
-/// Appends the headers of a UDP datagram for the guest to `head`. The receiver completes the checksum.
+/// Appends all headers of a UDP datagram for the guest with `length` bytes of data to `head`. The receiver
+/// completes the checksum.
 pub(crate) fn write_udp(guest: Mac, ends: Ends, length: usize, head: &mut Vec<u8>) -> Offload {
     let Ends { guest: to, peer: from } = ends;
     let ips = (from.ip(), to.ip());
@@ -184,7 +185,7 @@ pub(crate) fn write_udp(guest: Mac, ends: Ends, length: usize, head: &mut Vec<u8
     Offload { checksum: Some((short(offset), UDP_CHECKSUM)), segment_size: None, is_v4: from.is_ipv4() }
 }
 
-/// A frame with a UDP datagram and all of its data. The checksum is complete.
+/// Returns a frame with a UDP datagram and its data. The checksum is complete.
 pub(crate) fn udp(guest: Mac, ends: Ends, data: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     let offload = write_udp(guest, ends, data.len(), &mut frame);
@@ -193,23 +194,24 @@ pub(crate) fn udp(guest: Mac, ends: Ends, data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Sum of the pseudo header. The receiver adds the sum of the rest.
+/// Returns the sum of the pseudo header. The receiver adds the sum of header and data.
 pub(crate) fn pseudo_header((from, to): (IpAddr, IpAddr), protocol: IpProtocol, length: usize) -> u16 {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     checksum::pseudo_header(&from.into(), &to.into(), protocol, length)
 }
 
-/// Position at which a checksum begins, and the offset of its field from there, for [`Offload::checksum`].
+/// Returns the value of [`Offload::checksum`]: where the checksummed bytes begin, and the offset of the
+/// checksum field from there.
 pub(crate) fn checksum_of(start: usize, field: usize) -> (u16, u16) {
     (short(start), short(field))
 }
 
-/// A size or an offset within a packet, which has at most 65,535 bytes.
+/// Converts a size or an offset in a packet. A packet has at most 65,535 bytes.
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// Ethernet frame for the guest with this payload.
+/// Returns an Ethernet frame for the guest with this payload.
 pub(crate) fn ethernet(guest: Mac, ether_type: EthernetProtocol, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; ETHERNET + payload.len()];
     let mut frame = EthernetFrame::new_unchecked(&mut bytes);
@@ -220,7 +222,7 @@ pub(crate) fn ethernet(guest: Mac, ether_type: EthernetProtocol, payload: &[u8])
     bytes
 }
 
-/// The first bytes of a packet that the guest has sent, as an ICMP error quotes them.
+/// Returns the IPv4 header of a packet that the guest has sent, as an ICMP error quotes it.
 pub(crate) fn quoted_v4((from, to): (Ipv4Addr, Ipv4Addr), protocol: IpProtocol, length: usize) -> Ipv4Repr {
     Ipv4Repr {
         src_addr: from,
@@ -231,7 +233,7 @@ pub(crate) fn quoted_v4((from, to): (Ipv4Addr, Ipv4Addr), protocol: IpProtocol, 
     }
 }
 
-/// The first bytes of a packet that the guest has sent, as an ICMPv6 error quotes them.
+/// Returns the IPv6 header of a packet that the guest has sent, as an ICMPv6 error quotes it.
 pub(crate) fn quoted_v6((from, to): (Ipv6Addr, Ipv6Addr), protocol: IpProtocol, length: usize) -> Ipv6Repr {
     Ipv6Repr {
         src_addr: from,

@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// Identifies a flow in the events of its socket. As a number it has 62 bits. 2^30 other flows have its place
-/// before a number is used again.
+/// Identifies a flow in the events of its socket. A token is a number of 62 bits: an index in a table, and a
+/// generation. A number is reused only after 2^30 other flows have had the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     pub(crate) index: u32,
@@ -36,7 +36,8 @@ pub enum Protocol {
     Echo,
 }
 
-/// True if the host has no more descriptors or memory (`ENFILE`, `EMFILE`, `ENOMEM`, `ENOBUFS`).
+/// Returns true if the error means that the host has no more descriptors or memory (`ENFILE`, `EMFILE`,
+/// `ENOMEM`, `ENOBUFS`).
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory || matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105))
 }
@@ -44,31 +45,32 @@ pub(crate) fn is_exhausted(error: &io::Error) -> bool {
 /// Received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Number of bytes: as many as there was space for if the datagram is longer.
+    /// Number of received bytes: the size of the space if the datagram is longer.
     pub length: usize,
     /// Its sender.
     pub from: SocketAddr,
 }
 
 /// Sockets of the host. No call blocks: a call that would block fails with [`io::ErrorKind::WouldBlock`], and
-/// an event follows. Events are edge-triggered (epoll(7), `EPOLLET`).
+/// an event follows once the socket is ready. Events are edge-triggered (epoll(7), `EPOLLET`).
 pub trait Host {
     /// TCP socket.
     type Stream;
-    /// UDP socket, or one for ICMP echo.
+    /// UDP socket, or ICMP echo socket.
     type Datagrams;
-    /// Frame of the guest's, in the guest's memory. The guest may modify it at any time.
+    /// Frame that the guest sends, in guest memory. The guest may modify it at any time.
     type Frame<'a>;
-    /// Space for a frame for the guest.
+    /// Space in guest memory for a frame that the guest receives.
     type Space<'a>;
 
-    /// Monotonic time in nanoseconds.
+    /// Returns the monotonic time in nanoseconds.
     fn now(&self) -> u64;
 
-    /// True if the guest may open a flow to an address.
+    /// Returns true if the guest may open a flow to an address.
     fn is_permitted(&mut self, protocol: Protocol, to: SocketAddr) -> bool;
 
-    /// Begins to connect a socket. It becomes writable when it is connected, or when that has failed.
+    /// Begins to connect a socket. The socket becomes writable when it is connected, or when the attempt has
+    /// failed.
     ///
     /// # Errors
     ///
@@ -78,14 +80,14 @@ pub trait Host {
     /// Returns the error that has ended a connection, or the attempt to connect (`SO_ERROR`).
     fn take_error(&mut self, stream: &Self::Stream) -> Option<io::Error>;
 
-    /// Accepts a connection at the listener of this number.
+    /// Accepts a connection at the listener with this number. Returns the socket and the client's address.
     ///
     /// # Errors
     ///
     /// Those of accept(2).
     fn accept(&mut self, listener: usize, token: Token) -> io::Result<(Self::Stream, SocketAddr)>;
 
-    /// Sends the bytes of a part of the guest's frame. Returns their number.
+    /// Sends the bytes `part` of the guest's frame. Returns the number of bytes that the socket has taken.
     ///
     /// # Errors
     ///
@@ -97,7 +99,7 @@ pub trait Host {
         part: Range<usize>,
     ) -> io::Result<usize>;
 
-    /// Sends bytes. Returns their number.
+    /// Sends bytes. Returns the number of bytes that the socket has taken.
     ///
     /// # Errors
     ///
@@ -107,8 +109,8 @@ pub trait Host {
     /// Appends a part of the guest's frame to `bytes`.
     fn copy(&mut self, frame: &Self::Frame<'_>, part: Range<usize>, bytes: &mut Vec<u8>);
 
-    /// Copies bytes that have arrived to a part of the space, and leaves them in the socket. The next call
-    /// goes on after them. Returns their number, 0 at the end of the stream.
+    /// Copies received bytes to a part of the space, and leaves them in the socket. The next call continues
+    /// after these bytes. Returns the number of copied bytes, 0 at the end of the stream.
     ///
     /// # Errors
     ///
@@ -120,16 +122,16 @@ pub trait Host {
         part: Range<usize>,
     ) -> io::Result<usize>;
 
-    /// Has [`Self::peek`] begin again with the first byte that was not discarded.
+    /// Makes [`Self::peek`] begin again at the first byte that is not discarded.
     fn rewind(&mut self, stream: &Self::Stream);
 
-    /// Removes the first bytes from the socket, which were peeked.
+    /// Removes the first `count` bytes from the socket. They were peeked at before.
     fn discard(&mut self, stream: &Self::Stream, count: usize);
 
     /// Ends the stream to the peer (`SHUT_WR`).
     fn shutdown(&mut self, stream: &Self::Stream);
 
-    /// Closes a socket. The peer is reset.
+    /// Closes a socket, and resets the connection to the peer.
     fn reset(&mut self, stream: Self::Stream);
 
     /// Creates a socket that exchanges datagrams with one peer.
@@ -143,7 +145,7 @@ pub trait Host {
     ///
     /// # Errors
     ///
-    /// Those of send(2), also the errors of former datagrams (ICMP).
+    /// Those of send(2), including ICMP errors about previous datagrams.
     fn send_datagram(
         &mut self,
         socket: &Self::Datagrams,
@@ -151,7 +153,7 @@ pub trait Host {
         part: Range<usize>,
     ) -> io::Result<()>;
 
-    /// Sends a part of the guest's frame as a datagram from the forwarded port of this number.
+    /// Sends a part of the guest's frame as a datagram to a client, from the forwarded port with this number.
     ///
     /// # Errors
     ///
@@ -165,11 +167,11 @@ pub trait Host {
     ) -> io::Result<()>;
 
     /// Receives a datagram from the peer: its first bytes into `header`, the others into a part of the space.
-    /// Returns the number of bytes in the space: as many as the part has if the datagram is longer.
+    /// Returns the number of bytes in the space: the size of the part if the datagram is longer.
     ///
     /// # Errors
     ///
-    /// Those of recv(2), also the errors of former datagrams (ICMP).
+    /// Those of recv(2), including ICMP errors about previous datagrams.
     fn receive(
         &mut self,
         socket: &Self::Datagrams,
@@ -178,7 +180,7 @@ pub trait Host {
         part: Range<usize>,
     ) -> io::Result<usize>;
 
-    /// Receives a datagram at the forwarded port of this number into a part of the space.
+    /// Receives a datagram at the forwarded port with this number into a part of the space.
     ///
     /// # Errors
     ///

@@ -16,18 +16,18 @@ use crate::parse::Ends;
 /// Hop limit of messages.
 const HOP_LIMIT: u8 = 64;
 
-/// Number of bytes after the IP header that an error quotes at least (RFC 792): ports, and the number of a
-/// segment.
+/// Minimum number of bytes after the IP header that an error quotes (RFC 792): the ports, and the sequence
+/// number of a TCP segment.
 const QUOTED: usize = 8;
 
-/// Why a packet of the guest's did not arrive.
+/// Why a packet of the guest did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreachable {
     Network,
     Host,
     /// Nothing is bound to the port.
     Port,
-    /// The network's owner has closed the address.
+    /// The egress policy has closed the address.
     Prohibited,
 }
 
@@ -51,8 +51,9 @@ impl Unreachable {
     }
 }
 
-/// The error about a packet of the guest's, from the gateway, or from the peer if its port is unreachable.
-/// `start` are the first bytes of the packet's payload, whose length is `length`.
+/// Returns an ICMP error about a packet of the guest. It comes from the peer if the peer's port is
+/// unreachable, otherwise from the gateway. `start` has the first bytes of the packet's payload, and `length`
+/// is the payload's size in bytes.
 pub(crate) fn unreachable(
     config: &Config,
     reason: Unreachable,
@@ -78,7 +79,8 @@ pub(crate) fn unreachable(
     }
 }
 
-/// The error about a datagram of the guest's, or about an echo request, whose bytes are not known any more.
+/// Returns an ICMP error about a datagram or an echo request that the guest has sent earlier. Its bytes are
+/// no longer known, so the error quotes reconstructed headers.
 pub(crate) fn datagram_unreachable(
     config: &Config,
     reason: Unreachable,
@@ -95,14 +97,14 @@ pub(crate) fn datagram_unreachable(
     unreachable(config, reason, ends, protocol, (&start, start.len()))
 }
 
-/// Frame with an ICMP message for the guest.
+/// Returns a frame with an ICMP message for the guest.
 pub(crate) fn message_v4(config: &Config, from: IpAddr, guest: IpAddr, repr: &Icmpv4Repr<'_>) -> Vec<u8> {
     let mut bytes = vec![0; repr.buffer_len()];
     repr.emit(&mut Icmpv4Packet::new_unchecked(&mut bytes), &ChecksumCapabilities::default());
     emit::packet(config.guest_mac, (from, guest), IpProtocol::Icmp, HOP_LIMIT, &bytes)
 }
 
-/// Frame with an ICMPv6 message for the guest. `None` unless both addresses are IPv6.
+/// Returns a frame with an ICMPv6 message for the guest; `None` unless both addresses are IPv6.
 pub(crate) fn message_v6(
     config: &Config,
     from: IpAddr,

@@ -1,9 +1,9 @@
 //! User-mode network of a guest.
 //!
-//! The guest's Ethernet frames end here. Their payload goes on by ordinary sockets of the host, and data that
-//! the sockets receive becomes frames for the guest. So a guest has a network without root, without an
-//! interface of the host, and without another program. The gateway answers for all addresses except the
-//! guest's. DHCP and router advertisements configure the guest.
+//! The guest's Ethernet frames end here. Their payload goes out through ordinary sockets of the host, and
+//! data that the sockets receive becomes frames for the guest. So a guest has a network without root, without
+//! a network interface of the host, and without another program. A virtual gateway answers for all addresses
+//! except the guest's. DHCP and router advertisements configure the guest.
 //!
 //! ```text
 //!  guest ── frame ──► UserNetwork::transmit ─► parse ─► link, dhcp, icmp: answered here ──┐
@@ -13,13 +13,13 @@
 //!  guest ◄── frame ── UserNetwork::receive ◄─────────────┴── handle_event ┘ ◄──────────────┘
 //! ```
 //!
-//! Nothing here blocks or makes a system call. [`Host`] does that, and also moves the data from the guest's
-//! memory to sockets and back, without a copy in between. Frames are untrusted. The number of flows and their
-//! memory are bounded.
+//! This crate never blocks, and makes no system calls. The implementation of [`Host`] makes them, and moves
+//! data between guest memory and sockets without a copy in between. Frames are untrusted. The number of flows
+//! and their memory are bounded.
 //!
 //! Some packets are dropped without an ICMP error: fragments, packets with IPv4 options or IPv6 extension
-//! headers, and packets from addresses that no host has. So a datagram has at most as many bytes as a packet
-//! of the MTU, in both directions.
+//! headers, and packets from addresses that no host has. Without fragments, a datagram must fit into one
+//! packet of the MTU, in both directions.
 //!
 //! | module | |
 //! | --- | --- |
@@ -71,31 +71,31 @@ pub use self::tcp::output::{Limits, Output};
 use self::tcp::{Answer, Tcp};
 pub use self::usage::Usage;
 
-/// Maximum number of frames that wait for the guest, without those of flows.
+/// Maximum number of queued frames for the guest that belong to no flow.
 const MAX_FRAMES: usize = 256;
 
-/// Size of a message that is answered here, at most: longer ones are dropped.
+/// Maximum size in bytes of a message that the network itself answers. Longer messages are dropped.
 const MAX_MESSAGE: usize = 2_048;
 
-/// Time in nanoseconds between two router advertisements, a third of the router's lifetime.
+/// Time in nanoseconds between two router advertisements: a third of the advertised router lifetime.
 const ADVERTISEMENT_INTERVAL: u64 = 6 * 3_600 * 1_000_000_000;
 
 bitflags! {
     /// State of a socket that has changed.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Readiness: u8 {
-        /// There is something to be read.
+        /// The socket can be read.
         const READABLE = 1 << 0;
-        /// There is room to be written to.
+        /// The socket can be written to.
         const WRITABLE = 1 << 1;
-        /// The peer has ended the stream, or there is urgent data: all that follows is to be read.
+        /// The peer has ended the stream, or has sent urgent data: the socket must be read to the end.
         const HANG_UP = 1 << 2;
         /// The connection has failed, or both directions have ended.
         const FAILED = 1 << 3;
     }
 }
 
-/// Source of an event of the host's.
+/// Event of the host, by its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The socket of a TCP flow.
@@ -116,8 +116,8 @@ struct Guest {
 }
 
 impl Guest {
-    /// Address of the guest for a client: of the same IP version, unless the guest could not see the client's
-    /// address.
+    /// Returns the guest's address for a client's connection. It has the IP version of the client's address,
+    /// unless the guest could not see this address.
     fn address_for(&self, client: IpAddr) -> IpAddr {
         match (client.to_canonical(), self.v6) {
             (IpAddr::V6(client), Some(address)) if !client.is_loopback() => address.into(),
@@ -126,7 +126,7 @@ impl Guest {
     }
 }
 
-/// Network of a guest.
+/// User-mode network of a guest.
 #[derive(Debug)]
 pub struct UserNetwork<H: Host> {
     config: Config,
@@ -138,12 +138,12 @@ pub struct UserNetwork<H: Host> {
     tcp: Tcp<H::Stream>,
     datagrams: Datagrams<H::Datagrams>,
     advertise_at: Option<u64>,
-    /// True if TCP has the next turn, not datagrams.
+    /// True if the next frame is taken from TCP first, false if from the datagrams first.
     is_turn_of_tcp: bool,
 }
 
 impl<H: Host> UserNetwork<H> {
-    /// Network with this configuration.
+    /// Creates a network with this configuration.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -159,24 +159,24 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Sets the limits of frames for the guest's driver.
+    /// Sets the limits of the guest's driver for frames that it receives.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// True if [`Self::receive`] may return a frame.
+    /// Returns true if [`Self::receive`] may return a frame.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.frames.is_empty() || self.tcp.has_output() || self.datagrams.has_output()
     }
 
-    /// True if sockets have not taken all data that the guest has sent.
+    /// Returns true if sockets have not taken all data that the guest has sent.
     #[must_use]
     pub const fn has_unsent(&self) -> bool {
         self.tcp.has_unsent()
     }
 
-    /// Handles a frame of `length` bytes from the guest. `head` has its first bytes: at least
+    /// Handles a frame of `length` bytes from the guest. `head` is a copy of its first bytes: at least
     /// [`MAX_HEADERS`], unless the frame is shorter.
     pub fn transmit(&mut self, host: &mut H, head: &[u8], frame: &H::Frame<'_>, length: usize) {
         let packet = match parse::frame(head, length, self.config.guest_mac) {
@@ -191,7 +191,8 @@ impl<H: Host> UserNetwork<H> {
             IpProtocol::Icmp | IpProtocol::Icmpv6 => self.transmit_icmp(host, &packet, head, frame),
             _ => {}
         }
-        // After the packet itself, because it may be the answer to a SYN.
+        // Recorded after the packet is handled: the packet may be the answer to a SYN, which is not repeated
+        // then.
         self.note(host, Signs::of_source(&self.guest, packet.source));
     }
 
@@ -222,7 +223,7 @@ impl<H: Host> UserNetwork<H> {
     }
 
     fn transmit_tcp(&mut self, host: &mut H, packet: &Packet, head: &[u8], frame: &H::Frame<'_>) {
-        // A segment for a group is not answered (RFC 9293 §3.9.2.3).
+        // A segment to a multicast or broadcast address is not answered (RFC 9293 §3.9.2.3).
         let segment = packet.segment(head).filter(|_| is_host(packet.source) && is_host(packet.destination));
         let Some(segment) = segment else { return };
         let mut answer = self.tcp.transmit(host, (&self.config, &self.guest), &segment, frame);
@@ -263,7 +264,7 @@ impl<H: Host> UserNetwork<H> {
         let gateway = self.config.gateway(packet.destination);
         let is_outside = match packet.destination {
             IpAddr::V4(_) => packet.destination != gateway,
-            // Neighbor discovery is on the link.
+            // Neighbor discovery belongs to the link.
             IpAddr::V6(address) => {
                 packet.destination != gateway && !address.is_multicast() && !address.is_unicast_link_local()
             }
@@ -272,7 +273,7 @@ impl<H: Host> UserNetwork<H> {
         let Some(&[kind, code, _, _, a, b, _, _]) = header.filter(|_| packet.payload.len() >= ECHO) else {
             return;
         };
-        // A guest without an address solicits routers.
+        // Only a router solicitation may come from a guest without an address.
         if !is_host(packet.source) && kind != ROUTER_SOLICITATION {
             return;
         }
@@ -301,7 +302,7 @@ impl<H: Host> UserNetwork<H> {
         self.refuse(refused, key.ends, packet, head);
     }
 
-    /// Sends an ICMP error to the guest, if its packet did not arrive for a reason that it must learn.
+    /// Sends the guest an ICMP error with `reason` about its packet; does nothing if there is no reason.
     fn refuse(&mut self, reason: Option<Unreachable>, ends: Ends, packet: &Packet, head: &[u8]) {
         let Some(reason) = reason else { return };
         let start = head.get(packet.payload.start..).unwrap_or_default();
@@ -314,7 +315,8 @@ impl<H: Host> UserNetwork<H> {
         ));
     }
 
-    /// Answers a segment, whose first bytes and length are given.
+    /// Sends the answer to a segment of the guest. `segment` has the first bytes and the length of the
+    /// segment.
     fn answer(&mut self, answer: Answer, ends: Ends, segment: (&[u8], usize)) {
         match answer {
             Answer::Silence => {}
@@ -325,17 +327,17 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Queues a frame for the guest, if there is room. Drops a frame beyond the MTU: the answer to a packet
-    /// beyond the MTU may be such a frame.
+    /// Queues a frame for the guest, if there is room. Drops a frame that exceeds the MTU, because the answer
+    /// to an oversized packet of the guest may be as large.
     fn push(&mut self, frame: Option<Vec<u8>>) {
         let max = parse::ETHERNET + usize::from(self.config.mtu);
         self.frames.extend(frame.filter(|frame| self.frames.len() < MAX_FRAMES && frame.len() <= max));
     }
 
-    /// Accepts waiting clients. If descriptors are exhausted, ends idle flows of datagrams for them.
+    /// Accepts waiting clients. If descriptors are exhausted, ends flows of datagrams to free some.
     fn accept(&mut self, host: &mut H) {
         let mut flows_before = usize::MAX;
-        // Stops when a freed descriptor has not led to another flow.
+        // Stops when a freed descriptor has not led to a new flow.
         while self.tcp.accept(host, &self.config, &self.guest) && self.tcp.len() != flows_before {
             flows_before = self.tcp.len();
             if !self.datagrams.free_socket() {
@@ -361,7 +363,8 @@ impl<H: Host> UserNetwork<H> {
         self.accept(host);
     }
 
-    /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
+    /// Returns the time in nanoseconds at which [`Self::handle_timers`] must be called; `None` if no timer is
+    /// set.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
         [self.tcp.deadline(), self.datagrams.deadline(), self.advertise_at].into_iter().flatten().min()
@@ -381,8 +384,9 @@ impl<H: Host> UserNetwork<H> {
         }
     }
 
-    /// Writes the next frame for the guest. Its first bytes go to `head`, which is cleared before. The others
-    /// go to the space, after as many bytes as `head` has. Returns `None` if there is no frame.
+    /// Writes the next frame for the guest. First clears `head`, and writes the frame's first bytes there.
+    /// Writes the other bytes to `space`, at the offset where the bytes of `head` end in the frame. Returns
+    /// `None` if there is no frame.
     pub fn receive(&mut self, host: &mut H, head: &mut Vec<u8>, space: &mut H::Space<'_>) -> Option<Output> {
         loop {
             head.clear();
@@ -409,8 +413,8 @@ impl<H: Host> UserNetwork<H> {
     }
 }
 
-/// First bytes of the guest's SYN, as an ICMP error quotes them. With another sequence number, the guest
-/// would not recognise its SYN (RFC 5927 §4.1).
+/// Returns the first bytes of the guest's SYN for the quotation in an ICMP error. They include the sequence
+/// number, because the guest checks it (RFC 5927 §4.1).
 fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
     let [a, b] = ends.guest.port().to_be_bytes();
     let [c, d] = ends.peer.port().to_be_bytes();
@@ -418,7 +422,7 @@ fn start_of_syn(ends: Ends, seq: Seq) -> [u8; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Copies a message that is answered here. Returns `None` if it is too long.
+/// Copies a message that the network itself answers. Returns `None` if the message is too long.
 fn copy<H: Host>(host: &mut H, frame: &H::Frame<'_>, part: std::ops::Range<usize>) -> Option<Vec<u8>> {
     if part.len() > MAX_MESSAGE {
         return None;

@@ -14,7 +14,7 @@ use crate::config::{Config, GATEWAY_LINK_LOCAL, GATEWAY_MAC, PREFIX_V6, is_host}
 use crate::parse::{ETHERNET, Packet};
 use crate::{emit, icmp};
 
-/// Types of router solicitations and neighbor advertisements (RFC 4861 §4.1, §4.4).
+/// ICMPv6 types of router solicitations and neighbor advertisements (RFC 4861 §4.1, §4.4).
 pub(crate) const ROUTER_SOLICITATION: u8 = 133;
 pub(crate) const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 
@@ -24,7 +24,7 @@ const HOP_LIMIT: u8 = 255;
 /// Lifetime of the router in seconds, the longest one (RFC 4861 §4.2).
 const ROUTER_LIFETIME: Duration = Duration::from_secs(65_535);
 
-/// Lifetime that does not end (RFC 4861 §4.6.2).
+/// Infinite lifetime of a prefix (RFC 4861 §4.6.2).
 const INFINITE: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Length of the prefix that is advertised.
@@ -33,12 +33,12 @@ const PREFIX_LENGTH: u8 = 64;
 /// All nodes on the link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The ARP packet in a frame.
+/// Returns the ARP packet in a frame.
 pub(crate) fn arp(frame: &[u8]) -> Option<ArpRepr> {
     ArpRepr::parse(&ArpPacket::new_checked(frame.get(ETHERNET..)?).ok()?).ok()
 }
 
-/// True if the guest has its address already, from which it sends an ARP packet.
+/// Returns true if the guest sends an ARP packet from its address, so that it has its address already.
 pub(crate) fn is_from_guest(config: &Config, packet: &ArpRepr) -> bool {
     let &ArpRepr::EthernetIpv4 { source_protocol_addr, .. } = packet else { return false };
     source_protocol_addr == config.guest_v4.0
@@ -49,7 +49,8 @@ pub(crate) fn answer_arp(config: &Config, packet: &ArpRepr) -> Option<Vec<u8>> {
     let &ArpRepr::EthernetIpv4 { operation, source_protocol_addr, target_protocol_addr, .. } = packet else {
         return None;
     };
-    // The guest probes an address of its own (RFC 5227 §2.1.1), or announces it.
+    // Not answered: the guest probes for a conflict with its own address (RFC 5227 §2.1.1), or announces the
+    // address.
     let is_own = source_protocol_addr.is_unspecified()
         || target_protocol_addr == config.guest_v4.0
         || target_protocol_addr == source_protocol_addr;
@@ -89,7 +90,7 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
     match Icmpv6Repr::parse(&source, &destination, &parsed, &ChecksumCapabilities::ignored()).ok()? {
         Icmpv6Repr::EchoRequest { ident, seq_no, data } => {
             let reply = Icmpv6Repr::EchoReply { ident, seq_no, data };
-            // No packet is from a group (RFC 4291 §2.7).
+            // A multicast address must not be a source (RFC 4291 §2.7).
             let from = match destination.is_multicast() {
                 true if source.is_unicast_link_local() => GATEWAY_LINK_LOCAL,
                 true => config.gateways.1,
@@ -98,14 +99,15 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
             icmp::message_v6(config, from.into(), packet.source, &reply, HOP_LIMIT)
         }
         Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, .. }) => {
-            // Duplicate address detection (RFC 4862 §5.4) is for the guest's own addresses.
+            // Not answered: the guest checks its own addresses for duplicates (RFC 4862 §5.4).
             let is_own =
                 source.is_unspecified() || target_addr == source || Some(target_addr) == config.guest_v6;
             if is_own || !is_host(target_addr.into()) {
                 return None;
             }
             let reply = Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert {
-                // A neighbor that is no router any more is removed from the routes (RFC 4861 §7.2.5).
+                // Without the flag ROUTER, the guest would remove the gateway from its routers (RFC 4861
+                // §7.2.5).
                 flags: NdiscNeighborFlags::SOLICITED
                     | NdiscNeighborFlags::OVERRIDE
                     | NdiscNeighborFlags::ROUTER,
@@ -119,7 +121,7 @@ pub(crate) fn answer_icmp_v6(config: &Config, packet: &Packet, message: &[u8]) -
     }
 }
 
-/// Router advertisement.
+/// Returns a router advertisement.
 pub(crate) fn advertisement(config: &Config) -> Option<Vec<u8>> {
     let prefix = NdiscPrefixInformation {
         prefix_len: PREFIX_LENGTH,

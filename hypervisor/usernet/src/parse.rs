@@ -1,9 +1,9 @@
 //! Parser of the headers of the guest's frames.
 //!
-//! Frames are untrusted. Only their first bytes are copied, and the parser sees only this copy, so the guest
-//! cannot change a header after it was checked. The data stays in guest memory: the parser returns its
-//! position in the frame, and checks it against the length of the frame. Frames that the network does not
-//! carry are refused here, such as fragments and packets with options.
+//! Frames are untrusted. The caller copies the first bytes of a frame, and the parser sees only this copy, so
+//! the guest cannot change a header after its check. The data stays in guest memory: the parser returns the
+//! data's position in the frame, and checks that it is within the frame. The parser refuses frames that the
+//! network does not carry, such as fragments and packets with options.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use smoltcp::wire::{
     TcpPacket, UdpPacket,
 };
 
-/// Number of bytes at the front of a frame that contain all headers: Ethernet, IPv6, and TCP with options.
+/// Maximum size in bytes of all headers of a frame: Ethernet, IPv6, and TCP with options.
 pub const MAX_HEADERS: usize = 14 + 40 + 60;
 
 /// Size in bytes of an Ethernet header.
@@ -51,7 +51,7 @@ pub(crate) struct Segment {
     pub(crate) seq: Seq,
     pub(crate) ack: Seq,
     pub(crate) flags: Flags,
-    /// Window as in the segment, without scaling.
+    /// Window as in the header, without scaling.
     pub(crate) window: u16,
     pub(crate) mss: Option<u16>,
     pub(crate) window_scale: Option<u8>,
@@ -66,7 +66,7 @@ pub(crate) struct Ends {
     pub(crate) peer: SocketAddr,
 }
 
-/// Parses a frame of `length` bytes from the guest with the MAC address `mac`. `head` has the first bytes of
+/// Parses a frame of `length` bytes from the guest, whose MAC address is `mac`. `head` has the first bytes of
 /// the frame. Returns `None` for a frame that the network does not carry.
 pub(crate) fn frame(head: &[u8], length: usize, mac: [u8; 6]) -> Option<Parsed> {
     let frame = EthernetFrame::new_checked(head).ok()?;
@@ -82,7 +82,7 @@ pub(crate) fn frame(head: &[u8], length: usize, mac: [u8; 6]) -> Option<Parsed> 
 }
 
 fn packet_v4(bytes: &[u8], length: usize) -> Option<Packet> {
-    // `new_checked` would require the whole packet.
+    // Not `new_checked`, which would require the whole packet.
     let packet = Ipv4Packet::new_unchecked(bytes.get(..IPV4)?);
     let is_whole = !packet.more_frags() && packet.frag_offset() == 0;
     // A header with options is longer. A source route (RFC 791 §3.1) would lead to another address.
@@ -109,8 +109,8 @@ fn packet_v6(bytes: &[u8], length: usize) -> Option<Packet> {
 }
 
 impl Packet {
-    /// The TCP segment in the packet. Its checksum is not verified, because frames are not corrupted between
-    /// the guest and this process.
+    /// Returns the TCP segment in the packet. Does not verify the checksum, because frames are not corrupted
+    /// between the guest and this process.
     pub(crate) fn segment(&self, head: &[u8]) -> Option<Segment> {
         let Range { start, end } = self.payload;
         let bytes = head.get(start..)?;
@@ -133,8 +133,8 @@ impl Packet {
         })
     }
 
-    /// The UDP datagram in the packet: its ends, and the position of its data. Returns `None` for an invalid
-    /// datagram, and for one without source port, because it cannot be answered.
+    /// Returns the ends of the UDP datagram in the packet, and the position of its data. Returns `None` for
+    /// an invalid datagram, and for a datagram without a source port, which cannot be answered.
     pub(crate) fn datagram(&self, head: &[u8]) -> Option<(Ends, Range<usize>)> {
         let Range { start, end } = self.payload;
         let header = UdpPacket::new_unchecked(head.get(start..)?.get(..UDP)?);
@@ -152,7 +152,7 @@ impl Packet {
     }
 }
 
-/// Maximum segment size and window scale of a SYN.
+/// Returns the maximum segment size and the window scale of a SYN.
 fn options_of_syn(mut options: &[u8]) -> (Option<u16>, Option<u8>) {
     let (mut mss, mut scale) = (None, None);
     while let Ok((rest, option)) = TcpOption::parse(options) {
@@ -176,7 +176,7 @@ mod tests {
 
     const MAC: [u8; 6] = [2; 6];
 
-    /// Start of a frame of this EtherType.
+    /// Returns the start of a frame with this EtherType.
     fn ethernet(ether_type: [u8; 2]) -> Vec<u8> {
         [&[0x52; 6][..], &MAC, &ether_type].concat()
     }

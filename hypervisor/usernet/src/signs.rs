@@ -1,7 +1,7 @@
-//! Signs that the guest has started, or has got an address: clients that have connected before need not wait
-//! for the next repetition of their SYN.
+//! Signs that the guest has started, or has got an address. At such a sign, the network sends unanswered SYNs
+//! again. So clients that have connected before need not wait for the retransmission timer.
 //!
-//! Each sign counts once, so that a guest makes the network repeat few SYNs.
+//! Each sign counts only once, so that a guest cannot make the network repeat many SYNs.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ bitflags! {
 }
 
 impl Signs {
-    /// Sign of a packet with this source.
+    /// Returns the sign that a packet with this source address gives.
     pub(crate) fn of_source(guest: &Guest, source: IpAddr) -> Self {
         match source {
             IpAddr::V4(address) if address == guest.v4 => Self::IPV4,
@@ -38,7 +38,7 @@ impl Signs {
         }
     }
 
-    /// Sign of an ICMPv6 message of this type.
+    /// Returns the sign that an ICMPv6 message of this type gives.
     pub(crate) const fn of_message(kind: u8) -> Self {
         match kind {
             ROUTER_SOLICITATION => Self::SOLICITATION,

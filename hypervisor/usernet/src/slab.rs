@@ -1,24 +1,26 @@
-//! Flows by their numbers.
+//! Table of flows, indexed by tokens.
 
 use std::collections::VecDeque;
 
 use crate::host::Token;
 
-/// Maximum generation: the upper bits of tokens are free for the host.
+/// Maximum generation. It leaves the upper two bits of tokens free for the host.
 const MAX_GENERATION: u32 = (1 << 30) - 1;
 
-/// Maximum number of entries of flows that have ended in a queue, beside one of each flow and as many again.
+/// Number of entries that a queue may have in addition to two for each flow, before the stale ones are
+/// removed.
 const MAX_STALE: usize = 64;
 
-/// Removes the entries of flows that have ended from a queue if they are more than the others, so that a
-/// guest that opens and ends flows without taking frames fills no queue. `flows` is the number of flows.
+/// Removes stale entries, whose flows have ended, from a queue that is more than twice as long as `flows`,
+/// the number of flows. So the queue stays bounded even if a guest opens and ends flows but never takes
+/// frames.
 pub(crate) fn remove_stale<E>(queue: &mut VecDeque<E>, flows: usize, is_live: impl FnMut(&E) -> bool) {
     if queue.len() > 2 * flows + MAX_STALE {
         queue.retain(is_live);
     }
 }
 
-/// A table whose entries have tokens. A token is valid until its entry is removed.
+/// Table whose entries have tokens. A token is valid until its entry is removed.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
@@ -33,7 +35,7 @@ struct Entry<T> {
 }
 
 impl<T> Slab<T> {
-    /// Table for at most `limit` entries.
+    /// Creates a table for at most `limit` entries.
     pub(crate) const fn new(limit: usize) -> Self {
         Self { entries: Vec::new(), free: Vec::new(), limit }
     }
@@ -42,7 +44,7 @@ impl<T> Slab<T> {
         self.entries.len() - self.free.len()
     }
 
-    /// Token that the next inserted entry gets. `None` if the table is full.
+    /// Returns the token that the next inserted entry will get; `None` if the table is full.
     pub(crate) fn next(&self) -> Option<Token> {
         let index = match self.free.last() {
             Some(&index) => index,
@@ -85,7 +87,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// All entries and their tokens.
+    /// Returns all entries and their tokens.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
         (0..).zip(&self.entries).filter_map(|(index, entry)| {
             let token = Token { index, generation: entry.generation };
@@ -93,7 +95,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Tokens of all entries for which `predicate` holds.
+    /// Returns the tokens of all entries for which `predicate` holds.
     pub(crate) fn tokens(&self, predicate: impl Fn(&T) -> bool) -> Vec<Token> {
         self.iter().filter(|(_, value)| predicate(value)).map(|(token, _)| token).collect()
     }

@@ -1,10 +1,11 @@
-//! TCP flows: connections of the guest that end here, each joined with a socket of the host.
+//! TCP flows. The guest's TCP connections end in this process. A flow joins such a connection with a socket
+//! of the host.
 //!
-//! A flow begins in one of two ways. If the guest sends a SYN, a socket connects to the peer. If a client is
-//! accepted at a listener, the guest gets a SYN ([`flow`]). After that, segments of the guest are handled at
-//! once. Segments for the guest are made only when its driver has room for a frame. A flow that may have such
-//! a segment waits in a queue, and the first flow of the queue is asked. So no frames pile up in this process
-//! if the guest takes them slowly, and no flow starves another one.
+//! A flow begins in one of two ways. If the guest sends a SYN, a socket connects to the peer. If a listener
+//! accepts a client, the flow sends a SYN to the guest ([`flow`]). After that, segments of the guest are
+//! handled at once. Segments for the guest are made only when its driver has room for a frame: flows that may
+//! have a segment wait in a queue, and the first flow of the queue is asked for one. So no frames pile up in
+//! this process if the guest takes them slowly, and no flow starves another one.
 //!
 //! | module | |
 //! | --- | --- |
@@ -45,7 +46,7 @@ const MAX_FLOWS: usize = 32_768;
 /// Maximum number of flows that the guest has opened and that are not established.
 const MAX_CONNECTING: usize = 1_024;
 
-/// Maximum number of bytes that all flows together keep for sockets that take no more.
+/// Maximum number of bytes that all flows together keep because their sockets do not take them yet.
 const MAX_KEPT: usize = 64 << 20;
 
 /// Answer to a segment that belongs to no flow.
@@ -55,15 +56,15 @@ pub(crate) enum Answer {
     Silence,
     /// A segment without data.
     Segment(Vec<u8>),
-    /// A segment without data: no descriptor was free. The caller may free one and try again, instead of
-    /// sending it.
+    /// No descriptor was free. The caller may free a descriptor and try again. Otherwise it sends this
+    /// segment, which has no data.
     Exhausted(Vec<u8>),
     /// An ICMP error about the segment.
     Unreachable(Unreachable),
 }
 
 impl Answer {
-    /// The frame of a segment.
+    /// Returns the frame if the answer is a segment.
     pub(crate) fn into_frame(self) -> Option<Vec<u8>> {
         match self {
             Self::Segment(frame) | Self::Exhausted(frame) => Some(frame),
@@ -80,17 +81,18 @@ pub(crate) struct Tcp<S> {
     /// Flows that may have a segment for the guest.
     ready: VecDeque<Token>,
     timers: Timers,
-    /// Number of flows that are not established: those of the guest, and those of clients of each listener.
+    /// Number of flows that are not established: flows that the guest has opened, and clients' flows for each
+    /// listener.
     connecting: usize,
     clients: Vec<usize>,
     /// Number of kept bytes of all flows.
     kept: usize,
-    /// Key of initial sequence numbers.
+    /// Secret key for initial sequence numbers (RFC 6528).
     secret: RandomState,
-    /// True for each listener that may have clients to accept, and the numbers of these listeners.
+    /// For each listener, true if it may have clients to accept; and the numbers of these listeners.
     has_clients: Vec<bool>,
     with_clients: Vec<usize>,
-    /// True if the host had no descriptor for a client.
+    /// True if the host had no descriptor for a client in the last attempt.
     is_exhausted: bool,
 }
 
@@ -111,7 +113,7 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Number of flows.
+    /// Returns the number of flows.
     pub(crate) const fn len(&self) -> usize {
         self.flows.len()
     }
@@ -124,17 +126,18 @@ impl<S> Tcp<S> {
         usage.kept = self.kept;
     }
 
-    /// True if a flow may have a segment for the guest.
+    /// Returns true if a flow may have a segment for the guest.
     pub(crate) fn has_output(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// True if a flow keeps bytes that its socket has not taken.
+    /// Returns true if a flow keeps bytes that its socket has not taken.
     pub(crate) const fn has_unsent(&self) -> bool {
         self.kept > 0
     }
 
-    /// Initial sequence number (RFC 6528): larger than those of former connections with the same ends.
+    /// Returns an initial sequence number (RFC 6528): larger than those of previous connections with the same
+    /// ends.
     fn iss(&self, ends: &Ends, now: u64) -> Seq {
         let [a, b, c, d, ..] = self.secret.hash_one(ends).to_le_bytes();
         let [e, f, g, h, ..] = (now / 4_000).to_le_bytes();
@@ -162,7 +165,7 @@ impl<S> Tcp<S> {
         self.end(host, (config, guest), token, fate)
     }
 
-    /// Calls `action` for a flow, and updates the counters that it changes.
+    /// Calls `action` for a flow, and then updates the counters of [`Tcp`] for the flow's new state.
     fn update(&mut self, token: Token, action: impl FnOnce(&mut Flow<S>) -> Fate) -> Fate {
         let Some(flow) = self.flows.get_mut(token) else { return Fate::Lives };
         let (kept, was_half_open) = (flow.incoming.pending.capacity(), flow.is_half_open());
@@ -176,7 +179,7 @@ impl<S> Tcp<S> {
         fate
     }
 
-    /// Updates the counters for a flow that is no longer half open.
+    /// Updates the counters for a flow that is no longer half-open. `listener` is [`Flow::listener`].
     fn count_established(&mut self, listener: Option<usize>) {
         let count = match listener {
             Some(listener) => self.clients.get_mut(listener),
@@ -202,7 +205,7 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Adds a flow to the list of delayed acknowledgements, if its own is delayed.
+    /// Adds a flow to the list of delayed acknowledgements, if its acknowledgement is delayed.
     fn delay_ack_if_due(&mut self, token: Token, now: u64) {
         let Some(flow) = self.flows.get_mut(token) else { return };
         if flow.incoming.ack == AckDue::Delayed && !flow.incoming.is_listed {
@@ -217,7 +220,7 @@ impl<S> Tcp<S> {
         self.ready.push_back(token);
     }
 
-    /// Handles a segment that belongs to no flow.
+    /// Handles a segment that belongs to no flow: a SYN opens one.
     fn open<H: Host<Stream = S>>(&mut self, host: &mut H, config: &Config, segment: &Segment) -> Answer {
         if segment.flags.contains(Flags::RST) {
             return Answer::Silence;
@@ -264,8 +267,8 @@ impl<S> Tcp<S> {
         flow.outgoing.is_readable |= has_hung_up || readiness.contains(Readiness::READABLE);
         flow.outgoing.has_hung_up |= has_hung_up;
         let mut fate = Fate::Lives;
-        // After the end of the stream, or while the guest's window is closed, the socket is not read. So a
-        // read would not report the error.
+        // The socket is not read after the end of the stream, or while the guest's window is closed. Then no
+        // read would report the error, so it is handled here.
         let is_reading = flow.outgoing.fin.is_none() && flow.outgoing.window() > 0;
         if !is_reading && readiness.contains(Readiness::FAILED) {
             fate = host.take_error(&flow.stream).map_or(Fate::Lives, |_| Fate::ResetGuest);
@@ -303,7 +306,8 @@ impl<S> Tcp<S> {
             return answer;
         }
         flow.phase = Phase::SynReceived;
-        // The peer may have ended the stream already. The socket does not report that a second time.
+        // The peer may have ended the stream already. It must be recorded here, because the socket does not
+        // report it again.
         flow.outgoing.has_hung_up |= readiness.contains(Readiness::HANG_UP);
         flow.outgoing.is_due = true;
         self.enqueue(token);
@@ -326,7 +330,8 @@ impl<S> Tcp<S> {
         match fate {
             Fate::Lives | Fate::Refuses => Answer::Silence,
             Fate::Ends => {
-                // Linux resets a connection whose socket is closed with unread bytes.
+                // Linux resets the connection if a socket with unread bytes is closed, so acknowledged bytes
+                // are discarded first.
                 flow.discard(host);
                 if flow.incoming.ack == AckDue::No {
                     Answer::Silence
@@ -356,8 +361,8 @@ impl<S> Tcp<S> {
         Some(flow)
     }
 
-    /// Writes the next segment for the guest, of any flow. If a flow has ended, returns an answer for it,
-    /// which is a frame of its own.
+    /// Writes the next segment of any flow for the guest. If a flow ends instead, returns its last segment as
+    /// a separate frame.
     pub(crate) fn next_segment<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -382,19 +387,19 @@ impl<S> Tcp<S> {
     }
 }
 
-/// Answer to a SYN whose connection has failed.
+/// Returns the answer to a SYN of the guest if the connection to the peer has failed.
 fn refusal(error: &io::Error, reset: impl FnOnce() -> Vec<u8>) -> Answer {
     match error.kind() {
         ErrorKind::NetworkUnreachable => Answer::Unreachable(Unreachable::Network),
         ErrorKind::HostUnreachable | ErrorKind::AddrNotAvailable => Answer::Unreachable(Unreachable::Host),
         ErrorKind::PermissionDenied => Answer::Unreachable(Unreachable::Prohibited),
-        // The guest has a timeout of its own.
+        // The guest's own timeout ends its attempt.
         ErrorKind::TimedOut => Answer::Silence,
         _ => Answer::Segment(reset()),
     }
 }
 
-/// The reset that answers a segment (RFC 9293 §3.10.7.1).
+/// Returns the reset that answers a segment without a connection (RFC 9293 §3.10.7.1).
 fn reset_of_segment(config: &Config, segment: &Segment) -> Vec<u8> {
     let has_ack = segment.flags.contains(Flags::ACK);
     let control = segment.flags.intersection(Flags::SYN | Flags::FIN).bits().count_ones();
@@ -407,7 +412,7 @@ fn reset_of_segment(config: &Config, segment: &Segment) -> Vec<u8> {
     )
 }
 
-/// The acknowledgement of the guest's FIN, if the flow ends with it.
+/// Returns the acknowledgement of the guest's FIN for a flow that ends with this FIN.
 fn last_ack<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     let Flow { ends, outgoing, incoming, .. } = flow;
     let (ack, window) = (Some(incoming.nxt), incoming.window());
@@ -417,10 +422,11 @@ fn last_ack<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     )
 }
 
-/// The reset that ends the guest's half of a flow.
+/// Returns the reset that ends the guest's connection of a flow.
 fn reset_of_flow<S>(config: &Config, flow: &Flow<S>) -> Vec<u8> {
     let is_refused = flow.phase == Phase::Connecting;
-    // A segment that is being retransmitted may have arrived, so the number is that after all sent data.
+    // The guest may already have data that is being retransmitted, so the reset's sequence number follows all
+    // sent data.
     let seq = if is_refused { Seq(0) } else { flow.outgoing.max };
     reset(config, flow.ends, seq, Some(flow.incoming.nxt))
 }
@@ -429,7 +435,7 @@ fn reset(config: &Config, ends: Ends, seq: Seq, ack: Option<Seq>) -> Vec<u8> {
     without_data(config, &TcpHeader { ends, seq, ack, flags: Flags::RST, window: 0, syn_options: None })
 }
 
-/// Frame of a segment without data. The checksum is complete.
+/// Returns the frame of a segment without data. The checksum is complete.
 fn without_data(config: &Config, header: &TcpHeader) -> Vec<u8> {
     let mut frame = Vec::new();
     header.write(config.guest_mac, 0, &mut frame).complete(&mut frame);

@@ -1,4 +1,4 @@
-//! Tests of the network as a whole, beside a host whose sockets are buffers.
+//! Tests of the network as a whole, with a host whose sockets are buffers.
 
 mod clients;
 mod datagrams;

@@ -16,7 +16,7 @@ pub struct Usage {
     pub queued: usize,
     /// Number of frames for the guest that belong to no flow.
     pub frames: usize,
-    /// Number of bytes of memory for data of the guest's that sockets have not taken.
+    /// Number of bytes of memory for data that the guest has sent and that sockets have not taken.
     pub kept: usize,
 }
 
@@ -30,7 +30,7 @@ impl<H: Host> UserNetwork<H> {
         usage
     }
 
-    /// Number of TCP flows, and of others.
+    /// Returns the number of TCP flows, and the number of flows of datagrams.
     #[cfg(test)]
     pub(crate) fn flows(&self) -> (usize, usize) {
         let usage = self.usage();

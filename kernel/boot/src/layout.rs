@@ -17,14 +17,15 @@ use hermit_interface::image::MAX_SIZE;
 /// Size of the range of an entry of the top-level page table (PML4), in bytes.
 const TOP_ENTRY_SIZE: u64 = 1 << 39;
 
-/// Size of the addresses for the kernel's own mappings: a multiple of the memory's size, and a constant
-/// number of bytes.
+/// Size of the addresses for the kernel's own mappings: a factor by which the size of the memory is
+/// multiplied, and a number of bytes that is added.
 ///
 /// The kernel uses two thirds of them for stacks (`hermit_memory::stack_slots`): 256 times the memory, enough
 /// for as many stacks of 1 MiB as there are 8 KiB of memory.
 const OWN_MAPPINGS: (u64, u64) = (384, 4 << 30);
 
-/// Maximum size of the addresses for the kernel's own mappings in bytes; the rest is for their random start.
+/// Maximum size of the addresses for the kernel's own mappings in bytes. The rest of their range leaves room
+/// for a random start.
 const MAX_OWN_MAPPINGS: u64 = 96 * TOP_ENTRY_SIZE;
 
 /// Random numbers for the randomised addresses, one for each.

@@ -4,8 +4,8 @@
 //! applies the relative relocations for a random virtual address, and builds page tables with three parts:
 //! the image, each page with the access rights of its segment; the direct map of physical memory, in large
 //! pages; and an identity map for the loader, which runs there when it switches the page tables. The image's
-//! pages are mapped in the direct map, too, and lose write access there if they are not writable in the
-//! image: no alias may bypass the rights.
+//! pages are also mapped in the direct map. Pages that are not writable in the image are not writable there,
+//! either, so that no alias bypasses the access rights.
 //!
 //! The caller then adds what it has for the kernel, such as symbols and the initramfs, and at last
 //! [`LoadedImage::hand_over`] writes the boot information. It comes last because it lists the free memory,
@@ -132,7 +132,7 @@ impl LoadedImage {
         Ok(())
     }
 
-    /// Writes boot information; returns its virtual address.
+    /// Writes boot information, and returns its virtual address.
     ///
     /// `reclaim` lists memory that becomes free once the kernel runs: the loader itself, the image's file.
     ///
@@ -170,8 +170,8 @@ impl LoadedImage {
     }
 }
 
-/// Maps the large pages with a physical range in the direct map. Those below `direct_map.size` are mapped
-/// already.
+/// Maps the large pages that contain a physical range in the direct map. Pages below `direct_map.size` are
+/// already mapped.
 fn map_in_direct_map<M: PhysicalMemory>(
     table: &mut PageTableBuilder<'_, M>,
     direct_map: Region,
@@ -188,7 +188,7 @@ fn copy(memory: &mut impl PhysicalMemory, physical: u64, segment: &Segment<'_>) 
     let start = physical + segment.start;
     let filled = segment.data.len() as u64;
     memory.write_contents(start, segment);
-    // To the end of the last page, so that the image does not see earlier contents.
+    // Zeros extend to the end of the last page, so that the image does not see earlier contents.
     let end = (segment.start + segment.size).next_multiple_of(PAGE_SIZE);
     memory.zero(start + filled, end - segment.start - filled);
 }
@@ -228,8 +228,8 @@ struct PageRun {
     access: Access,
 }
 
-/// All pages of the image: of each segment those before, in and after the part that is read-only after
-/// relocation.
+/// Returns all pages of the image. Each segment is divided into the pages before, in and after the part that
+/// is read-only after relocation.
 fn page_runs(image: &Image<'_>) -> impl Iterator<Item = PageRun> {
     let (relro_start, relro_end) = image.read_only_after_relocation().unwrap_or((0, 0));
     image.segments().flat_map(move |segment| {

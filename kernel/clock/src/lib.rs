@@ -53,7 +53,7 @@ impl TickScale {
         #[expect(clippy::cast_possible_truncation, reason = "10^9 * 2^32 is below 2^62")]
         let multiplier = (scaled / frequency as u128) as u64;
         let Some(magnitude) = multiplier.checked_ilog2() else {
-            // A tick of such a fast counter is 0 ns: its time stays 0.
+            // The counter is so fast that a tick rounds to 0 ns, so its time stays 0.
             return Self { multiplier, inverse: u64::MAX, inverse_shift: 0 };
         };
         // As many bits as fit: between 2^62 and 2^63.
@@ -87,9 +87,9 @@ impl TickScale {
 
     /// Converts nanoseconds to ticks, rounded up and saturating at [`u64::MAX`].
     ///
-    /// The result is the smallest number of ticks whose [`TickScale::nanoseconds`] are at least
-    /// `nanoseconds`, so that a wait for that many ticks is long enough. (From 2^62 ticks on it may be a few
-    /// more.)
+    /// The result is the smallest number of ticks that [`TickScale::nanoseconds`] converts to at least
+    /// `nanoseconds`. So a wait for this number of ticks is long enough. (Results of 2^62 and more may be a
+    /// few ticks too large.)
     #[inline]
     #[must_use]
     pub const fn ticks(self, nanoseconds: u64) -> u64 {
@@ -157,7 +157,7 @@ mod tests {
             prop_assert!(day.abs_diff(86_400 * NANOSECONDS) <= frequency * 86_400 / (1 << 32) + 1, "{}", day);
         }
 
-        /// The ticks of a duration suffice, and one less do not.
+        /// The ticks of a duration are enough for it, and one tick fewer is not.
         #[test]
         fn ticks_are_the_inverse_of_nanoseconds(frequency in frequency(), nanoseconds in any::<u64>(), bits in 0..64) {
             let (scale, nanoseconds) = (TickScale::new(frequency), nanoseconds >> bits);

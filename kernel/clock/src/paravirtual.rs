@@ -1,15 +1,17 @@
 //! The paravirtual clock of KVM (kvmclock), which the hypervisor keeps in guest memory.
 //!
 //! The layout is documented in Linux's `Documentation/virt/kvm/x86/msr.rst`. The hypervisor may update a
-//! structure at any time, so the reader reads the version, which is the first field of both structures,
-//! copies the structure, reads the version again, and retries unless the copy is [consistent](is_consistent).
+//! structure at any time. So the reader reads the version, which is the first field of both structures,
+//! copies the structure, and reads the version again. It retries until the copy is
+//! [consistent](is_consistent).
 
 use crate::NANOSECONDS;
 
 /// System time of one vCPU (`pvclock_vcpu_time_info`).
 ///
-/// `system_time` is the time at `tsc_timestamp`. Ticks since then, first shifted by `tsc_shift` (to the left;
-/// if it is negative, to the right), then times `tsc_to_system_mul` / 2^32, are nanoseconds.
+/// `system_time` is the time at `tsc_timestamp`. Ticks since then are converted to nanoseconds in two steps:
+/// shift the ticks left by `tsc_shift` (right if it is negative), then multiply by `tsc_to_system_mul` /
+/// 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PvClock {
     /// Version, odd during an update.
@@ -99,8 +101,8 @@ impl WallClock {
     }
 }
 
-/// Returns true if a copy is consistent: no update was in progress, and none happened, between reading
-/// version `before` and `after`.
+/// Returns true if a copy is consistent: between the readings of the versions `before` and `after`, no update
+/// was in progress or happened.
 #[must_use]
 pub const fn is_consistent(before: u32, after: u32) -> bool {
     before == after && before.is_multiple_of(2)

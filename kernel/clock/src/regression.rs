@@ -1,9 +1,10 @@
 //! Measurement of a counter's frequency against a reference counter, by linear regression.
 //!
-//! A single pair of readings is uncertain by a tick of the reference and by the duration of the reading. The
-//! least-squares line through a thousand pairs averages both out.
+//! A single pair of readings has two errors: up to a tick of the reference, and up to the duration of the
+//! reading. The least-squares line through a thousand pairs averages both errors out.
 
-/// Maximum number of ticks since the first reading, of either counter: sums of products fit into 128 bits.
+/// Maximum number of ticks of either counter since the first reading. With this limit, sums of products fit
+/// into 128 bits.
 const MAX_TICKS: u64 = 1 << 40;
 
 /// Linear regression over simultaneous readings of a counter and a reference.
@@ -19,7 +20,7 @@ pub struct LeastSquares {
 }
 
 impl LeastSquares {
-    /// Adds a pair of readings. A pair of more than 2^40 ticks after the first is ignored.
+    /// Adds a pair of readings. Ignores a pair that is more than 2^40 ticks after the first one.
     pub fn add(&mut self, counter: u64, reference: u64) {
         let (first_counter, first_reference) = *self.first.get_or_insert((counter, reference));
         let (x, y) = (reference.wrapping_sub(first_reference), counter.wrapping_sub(first_counter));

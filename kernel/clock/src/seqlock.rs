@@ -1,9 +1,9 @@
-//! A sequence lock: readers never wait and write nothing.
+//! A sequence lock: readers never wait, and do not write to shared memory.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
 
-/// Words that are read and written together. Writers exclude each other by a lock of their own.
+/// Words that are read and written together. The caller must ensure that only one thread writes at a time.
 ///
 /// ```
 /// let lock = hermit_clock::SeqLock::new([0; 2]);
@@ -30,15 +30,14 @@ impl<const WORDS: usize> SeqLock<WORDS> {
         Self { sequence: AtomicU64::new(0), words: atomics }
     }
 
-    /// Calls `action` with the words; `None` if they are written meanwhile. What `action` computes then is
-    /// discarded.
+    /// Calls `action` with the words, and returns its result. Returns `None` and discards the result if the
+    /// words were written meanwhile.
     #[inline]
     pub fn read<R>(&self, action: impl FnOnce([u64; WORDS]) -> R) -> Option<R> {
         self.read_some(|words| Some(action(core::array::from_fn(|index| words[index].load(Relaxed)))))
     }
 
-    /// As [`Self::read`], for an `action` that loads what it needs of the words, and may return `None`
-    /// itself.
+    /// Reads as [`Self::read`] does. `action` itself loads the words that it needs, and may return `None`.
     #[inline]
     pub fn read_some<R>(&self, action: impl FnOnce(&[AtomicU64; WORDS]) -> Option<R>) -> Option<R> {
         let before = self.sequence.load(Acquire);
@@ -47,7 +46,8 @@ impl<const WORDS: usize> SeqLock<WORDS> {
         (before.is_multiple_of(2) && self.sequence.load(Relaxed) == before).then_some(result)
     }
 
-    /// Replaces the words by the result of `make`. No reading overlaps with the call of `make`.
+    /// Replaces the words by the result of `make`. A reading that overlaps with the call of `make` returns
+    /// `None`.
     pub fn write(&self, make: impl FnOnce() -> [u64; WORDS]) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);

@@ -1,16 +1,17 @@
 //! Monotonic time of a counter, whose frequency is corrected now and then.
 //!
-//! Time is a linear function of the counter: a multiplier, and the base, at which it is 0. A correction
-//! replaces the function by one of another slope, and publishes it by a single store, so a reader that loads
-//! the function in use sees a multiplier and a base that belong together.
+//! Time is a linear function of the counter. It has a multiplier, and a base: the value of the counter at
+//! which the time is 0. A correction stores a function with another multiplier in a free entry, and publishes
+//! it by a single store. So a reader always loads a multiplier and a base that belong together.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::TickScale;
 
-/// Number of functions that are kept. A reader loads the current function and then that function's values.
-/// Between the two it must not be interrupted for so long that all functions are replaced.
+/// Number of functions that are kept. A reader first loads the index of the current function, and then the
+/// function's values. Between these two loads, the reader must not be interrupted for so long that all
+/// functions are replaced.
 const FUNCTIONS: usize = 16;
 
 /// Index of the function of a clock that does not run.
@@ -19,9 +20,9 @@ const STOPPED: usize = 0;
 /// Index of the function of a clock that has been started.
 const STARTED: usize = 1;
 
-/// Part of a second, as a divisor, by which a correction and a reading may overlap. A reader may have read
-/// the counter that long before it loads the new function. Other CPUs may use the previous function for that
-/// long.
+/// Maximum time by which a correction and a reading may overlap, as a divisor of a second. A reader may read
+/// the counter this long before it loads the new function. Other CPUs may use the previous function for this
+/// long after the correction.
 const MARGIN_DIVISOR: u64 = 10;
 
 /// Maximum deviation of a corrected frequency from the first one, as a divisor: 500 ppm.
@@ -59,7 +60,7 @@ impl TimeFunction {
         (self.multiplier.load(Relaxed), self.base.load(Relaxed))
     }
 
-    /// Replaces the function, which is not in use.
+    /// Replaces the function, which must not be in use.
     fn store(&self, base: u64, multiplier: u64) {
         self.base.store(base, Relaxed);
         self.multiplier.store(multiplier, Relaxed);
@@ -94,30 +95,32 @@ impl Timekeeper {
         &self.functions[self.current.load(Acquire)]
     }
 
-    /// Starts the clock: its time is 0 at the counter's value `base`. Calls by several CPUs have the same
-    /// arguments.
+    /// Starts the clock. Its time is 0 at the counter's value `base`. If several CPUs call this, they must
+    /// pass the same arguments.
     pub fn start(&self, base: u64, scale: TickScale) {
         if self.current.load(Relaxed) == STOPPED {
             self.nominal.store(scale.multiplier(), Relaxed);
             self.functions[STARTED].store(base, scale.multiplier());
-            // A CPU that calls this late must not undo a correction.
+            // A CPU that arrives here late must not undo a correction, so this exchanges the index only if
+            // the clock is still stopped.
             let _is_first = self.current.compare_exchange(STOPPED, STARTED, Release, Relaxed).is_ok();
         }
     }
 
-    /// Stops the clock: the counter does not show the time any more.
+    /// Stops the clock, because the counter can no longer be used.
     pub fn stop(&self) {
         self.current.store(STOPPED, Release);
     }
 
-    /// Corrects the frequency, in Hz, at the value `counter` of the counter, which was read just before. The
-    /// caller excludes other corrections. Returns true if the frequency is plausible: within 500 ppm of the
-    /// first one.
+    /// Corrects the frequency, in Hz. `counter` is the value of the counter, which the caller has just read.
+    /// The caller must exclude concurrent corrections. Returns true if the frequency is plausible, that is
+    /// within 500 ppm of the first one; otherwise nothing changes.
     ///
-    /// The clock must not go back. So the new function is set ahead by the difference between the two
-    /// functions in 100 ms: at most 100 µs, and 2 µs for 20 ppm. For a slower clock these are the next 100
-    /// ms, in which other CPUs may still use the previous function. For a faster clock these are the last 100
-    /// ms: a thread may have read the counter in that time and convert the reading now.
+    /// The clock must not go back. So the new function is set ahead, by the amount by which the two functions
+    /// diverge in 100 ms: at most 100 µs, and 2 µs for 20 ppm. If the clock becomes slower, this covers the
+    /// next 100 ms, in which other CPUs may still use the previous function. If the clock becomes faster,
+    /// this covers the last 100 ms: a thread may have read the counter in that time, and convert the reading
+    /// with the new function.
     pub fn correct(&self, counter: u64, frequency: u64) -> bool {
         let (index, nominal) = (self.current.load(Relaxed), self.nominal.load(Relaxed));
         if index == STOPPED {
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!(clock.function().nanoseconds(7), None);
         assert!(!clock.correct(7, GHZ));
         clock.start(5, TickScale::new(GHZ));
-        // Another CPU that starts it, too, changes nothing.
+        // If another CPU starts the clock, too, nothing changes.
         assert!(clock.correct(5, GHZ));
         clock.start(5, TickScale::new(GHZ));
         assert_eq!(clock.function().nanoseconds(7), Some(2));
@@ -196,7 +199,7 @@ mod tests {
     fn corrected_clock_has_the_new_rate() {
         let clock = started(0, GHZ);
         assert!(clock.correct(GHZ, GHZ + 20_000));
-        // 100 ms ahead the slower clock meets the one before: it is 2 µs ahead now.
+        // The slower clock meets the previous one in 100 ms, so it is 2 µs ahead now.
         assert_eq!(clock.function().nanoseconds(GHZ), Some(NANOSECONDS + 2_000));
         let (start, end) = (
             clock.function().nanoseconds(2 * GHZ).unwrap(),
@@ -210,8 +213,8 @@ mod tests {
     }
 
     proptest! {
-        /// After any corrections a reading is not before an earlier one, be that by the previous function
-        /// within the margin, and the clock steps forward by 100 µs at most.
+        /// After any corrections, a reading is not before an earlier one, even if the earlier one used the
+        /// previous function within the margin. The clock steps forward by 100 µs at most.
         #[test]
         fn corrections_never_step_back(
             base: u64,
@@ -245,7 +248,7 @@ mod tests {
         assert!(clock.function().nanoseconds(read).unwrap() >= before);
     }
 
-    /// Reads a clock until the end; the time does not go back.
+    /// Reads a clock until `is_over` is set, and checks that the time does not go back.
     fn read_until(is_over: &AtomicBool, read: impl Fn() -> u64) {
         let mut last = 0;
         while !is_over.load(Ordering::Relaxed) {
@@ -255,7 +258,8 @@ mod tests {
         }
     }
 
-    /// As many corrections as a reader may sleep through, as the host may preempt it at any moment.
+    /// Makes only as many corrections as a reader may miss, because the host may preempt the reader at any
+    /// moment.
     fn read_during_corrections() {
         let (clock, counter, is_over) = (started(0, GHZ), AtomicU64::new(0), AtomicBool::new(false));
         let read = || clock.function().nanoseconds(counter.load(Ordering::SeqCst)).unwrap();

@@ -1,16 +1,17 @@
 //! The wall clock: an offset to the monotonic clock, which follows the host's wall clock.
 //!
-//! The host's time is known as an interval: a real-time clock counts seconds, and a hypercall takes time. A
-//! wall clock inside of the interval is right. A small error is slewed, as by `adjtime(3)`, so that the clock
-//! does not go back; a large one, after the host's clock was set or the machine was suspended, is stepped.
+//! A reading of the host's time is an interval, since a real-time clock counts whole seconds, and since a
+//! hypercall takes time. A wall clock inside of the interval counts as right. A small error is slewed, as by
+//! `adjtime(3)`, so that the clock does not go back. A large error is stepped; it occurs when the host's
+//! clock was set or the machine was suspended.
 
 use crate::NANOSECONDS;
 
-/// Error in nanoseconds from which on the clock is stepped: 128 ms, as in NTP (RFC 5905, section 11.2,
+/// Minimum error for which the clock is stepped, in nanoseconds: 128 ms, as in NTP (RFC 5905, section 11.2,
 /// `STEPT`).
 const STEP_THRESHOLD: u64 = 128_000_000;
 
-/// Part of the elapsed time, as a divisor, by which the clock is slewed: 500 ppm, as in NTP and in Linux's
+/// Rate at which the clock is slewed, as a divisor of the elapsed time: 500 ppm, as in NTP and in Linux's
 /// `adjtime`.
 const SLEW_DIVISOR: u64 = 2_000;
 
@@ -41,7 +42,7 @@ impl HostTime {
         Self { latest_ns: self.latest_ns.saturating_add(duration_ns), ..self }
     }
 
-    /// The time whose error is least.
+    /// The middle of the interval, whose maximum error is smallest.
     #[must_use]
     pub const fn middle(self) -> u64 {
         self.earliest_ns + self.uncertainty() / 2
@@ -95,7 +96,7 @@ impl SlewedClock {
         now.wrapping_add(offset)
     }
 
-    /// Part of an error that has been slewed at the monotonic time `now`.
+    /// The part of an error that has been corrected by slewing at the monotonic time `now`.
     const fn slewed(self, now: u64, error: i64) -> i64 {
         let limit = (now.saturating_sub(self.since) / SLEW_DIVISOR).cast_signed();
         if error < -limit {
@@ -107,9 +108,9 @@ impl SlewedClock {
         }
     }
 
-    /// The clock that follows a reading of the host's clock at the monotonic time `now`: it steps, or starts
-    /// to slew. An uncertain reading steps only a clock that is wrong by more than the uncertainty: the first
-    /// time was as uncertain.
+    /// Returns the clock after a reading of the host's clock at the monotonic time `now`: it has stepped, or
+    /// starts to slew. An uncertain reading steps the clock only if the error is more than the uncertainty,
+    /// because the clock's first reading was as uncertain.
     #[must_use]
     pub fn following(self, now: u64, host: HostTime) -> Self {
         let time = self.time(now);
@@ -189,8 +190,8 @@ mod tests {
     }
 
     proptest! {
-        /// With a counter that is wrong by up to 300 ppm the clock comes within the drift of a second of the
-        /// host's, and neither steps nor goes back on the way.
+        /// If the counter is wrong by up to 300 ppm, the clock's error falls to at most the drift in one
+        /// second, and the clock neither steps nor goes back meanwhile.
         #[test]
         fn clock_converges_on_the_host(ppm in -300_i64..=300, start in 0..STEP_THRESHOLD - 1_000_000, ahead: bool) {
             let monotonic = |second: u64| {
@@ -209,8 +210,8 @@ mod tests {
             prop_assert!(error <= ppm.unsigned_abs() * 1_000 + 1_000, "{}", error);
         }
 
-        /// Between readings the clock runs at the monotonic clock's rate to 500 ppm, whatever the host's
-        /// clock says.
+        /// Between readings, the clock's rate differs from the monotonic clock's by at most 500 ppm, whatever
+        /// the host's clock shows.
         #[test]
         fn slew_is_bounded(
             readings in vec((any::<u64>(), any::<u32>(), 0..10 * NANOSECONDS), 1..20),
@@ -227,7 +228,7 @@ mod tests {
             }
         }
 
-        /// Time does not go back but by a step, be it across a reading.
+        /// Time goes back only by a step. This also holds across a reading.
         #[test]
         fn slewed_clock_is_monotonic(
             errors in vec((-100_000_000_i64..100_000_000, 0..NANOSECONDS, 0..10_000_u64), 1..20),
@@ -242,7 +243,7 @@ mod tests {
             }
         }
 
-        /// The clock ends inside of the reading.
+        /// When slewing ends, the clock is inside of the reading's interval.
         #[test]
         fn settled_clock_is_inside_of_the_reading(earliest: u64, width: u32, start: u64) {
             let host = HostTime { earliest_ns: earliest, latest_ns: earliest.saturating_add(width.into()) };

@@ -44,9 +44,9 @@ impl Generator {
 
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        // The key is replaced before the seeds are mixed in: a seed that is equal to the key, as one is that
-        // was passed to `new`, too, would make it zero. No seed can cancel key stream, which is unknown
-        // without the key.
+        // The key is replaced before the seeds are mixed in. Otherwise a seed equal to the key, such as the
+        // one that was passed to `new`, would make the key zero. After the replacement, no seed can cancel
+        // the key, since the key stream is unknown without the old key.
         if let Some(seeds) = self.pending.take() {
             self.replace_key();
             xor(&mut self.key, &seeds);

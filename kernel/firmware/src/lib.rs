@@ -1,13 +1,13 @@
 //! Firmware tables: processors, interrupt controllers, timers and power registers, as ACPI or MultiProcessor
 //! tables describe them.
 //!
-//! [`platform_info`] reads the ACPI tables or, without them, those of Intel's older MultiProcessor
-//! Specification.
+//! [`platform_info`] reads the ACPI tables. If there are none, it reads the tables of Intel's older
+//! MultiProcessor Specification.
 //!
 //! The tables are untrusted: lengths may be wrong, and tables may overlap, be truncated or contain
 //! themselves. So memory is read only by copy, through [`PhysicalMemory`]; a table is used only if its
-//! checksum is valid; and every loop is bounded, so that reading costs at most some ten megabytes of copying.
-//! The caller still has to validate the result, above all addresses.
+//! checksum is valid; and every loop is bounded, so that reading copies about ten megabytes at most. The
+//! caller still has to validate the result, above all addresses.
 //!
 //! ```
 //! use hermit_firmware::{PhysicalMemory, platform_info};
@@ -47,7 +47,7 @@ pub const ISA_INTERRUPTS: usize = 16;
 
 /// Access to physical memory.
 pub trait PhysicalMemory {
-    /// Copies physical memory to `bytes`; `false` if a part is not readable.
+    /// Copies physical memory to `bytes`. Returns false if a part is not readable.
     ///
     /// The address is arbitrary, but the range does not exceed the 64-bit address space.
     fn read(&self, address: u64, bytes: &mut [u8]) -> bool;
@@ -116,7 +116,7 @@ impl PlatformInfo {
         }
     }
 
-    /// Adds an ISA interrupt, unless it is known: the first description counts.
+    /// Adds an ISA interrupt, unless it is known. If there are several descriptions, the first one counts.
     fn add_isa_interrupt(&mut self, isa: u8, line: InterruptLine) {
         let known = self.isa_interrupts.iter().any(|other| other.source == isa);
         if !known && usize::from(isa) < ISA_INTERRUPTS {
@@ -134,8 +134,8 @@ pub struct IoApic {
     pub address: u64,
     /// Global system interrupt base: the number of the first input.
     ///
-    /// The MultiProcessor Specification has no global numbers. There each I/O APIC is assumed to have 24
-    /// inputs, as the 82093AA.
+    /// The MultiProcessor Specification has no global numbers. For its tables, this crate assumes that each
+    /// I/O APIC has 24 inputs, like the 82093AA.
     pub gsi_base: u32,
 }
 
@@ -231,19 +231,19 @@ pub struct AcpiMode {
 pub enum PowerButton {
     /// A button of ACPI's fixed hardware.
     Fixed(FixedPowerButton),
-    /// An event of the Generic Event Device of QEMU's `microvm`, which has the event selector at this
-    /// physical address and [`MICROVM_EVENT_INTERRUPT`].
+    /// An event of the Generic Event Device of QEMU's `microvm`. The device has its event selector at this
+    /// physical address, and raises [`MICROVM_EVENT_INTERRUPT`].
     Event(u64),
 }
 
 /// ISA interrupt of the Generic Event Device of QEMU's `microvm` (`GED_MMIO_IRQ`).
 pub const MICROVM_EVENT_INTERRUPT: u8 = 9;
 
-/// Reads the firmware tables in `memory`; `None` if there are no valid ones.
+/// Reads the firmware tables in `memory`. Returns `None` if there are no valid tables.
 ///
 /// `rsdp` is the physical address of the root system description pointer, if the boot protocol provides it.
-/// Without it, or if it is invalid, memory is searched as in ACPI 6.5, section 5.2.5.1. ACPI tables without a
-/// processor count as none.
+/// If it is missing or invalid, this searches memory for it (ACPI 6.5, section 5.2.5.1). ACPI tables without
+/// a processor are ignored.
 #[must_use]
 pub fn platform_info(memory: &impl PhysicalMemory, rsdp: Option<u64>) -> Option<PlatformInfo> {
     acpi::platform_info(memory, rsdp).or_else(|| multiprocessor::platform_info(memory))

@@ -1,7 +1,8 @@
 //! The tables of Intel's MultiProcessor Specification, version 1.4.
 //!
-//! Small virtual machine monitors still provide them instead of ACPI tables. Default configurations without a
-//! table (chapter 5), of systems with two 486 processors, are not supported.
+//! Small virtual machine monitors still provide these tables instead of ACPI tables. This module does not
+//! support default configurations (chapter 5), which have no table and are for systems with two 486
+//! processors.
 
 use core::ops::Range;
 
@@ -17,7 +18,7 @@ const POINTER_SIGNATURE: [u8; 4] = *b"_MP_";
 /// Signature of the MP configuration table.
 const TABLE_SIGNATURE: [u8; 4] = *b"PCMP";
 
-/// Maximum number of valid pointers that are tried.
+/// Maximum number of valid floating pointer structures that are tried.
 const MAX_POINTERS: usize = 4;
 
 /// Address of the BIOS data area's size of base memory, in KiB.
@@ -126,10 +127,10 @@ pub(crate) fn platform_info(memory: &dyn PhysicalMemory) -> Option<PlatformInfo>
     tables.filter_map(|address| configuration(memory, address)).find(|info| !info.cpus.is_empty())
 }
 
-/// BIOS read-only memory; under Miri the page where tests have the pointer.
+/// BIOS read-only memory. Under Miri, only the page in which tests place the pointer.
 const BIOS_ROM: Range<u64> = if cfg!(miri) { 0xf_5000..0xf_6000 } else { 0xf_0000..0x10_0000 };
 
-/// Areas that may contain the floating pointer structure (section 4, with both usual ends of base memory).
+/// Areas that may contain the floating pointer structure (section 4), for both usual sizes of base memory.
 fn search_areas(memory: &dyn PhysicalMemory) -> [Range<u64>; 4] {
     let size = read(memory, BASE_MEMORY_SIZE).map_or(0, U16::get);
     let last_kib = |size: u64| (size - 1) << 10..size << 10;

@@ -9,19 +9,20 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::PhysicalMemory;
 
-/// Maximum size of a table in bytes. Real tables of the types that are read here have a few hundred.
+/// Maximum size of a table in bytes. Real tables of the types that this crate reads have a few hundred bytes.
 const MAX_TABLE: u32 = 64 << 10;
 
 /// Address of the BIOS data area's segment of the extended BIOS data area (EBDA).
 const EBDA_SEGMENT: u64 = 0x40e;
 
-/// Copies a structure from memory; `None` if a part is not readable, or at address 0, which means no table.
+/// Copies a structure from memory. Returns `None` if a part is not readable, or if the address is 0, which
+/// means that there is no table.
 pub(crate) fn read<T: FromBytes + IntoBytes>(memory: &dyn PhysicalMemory, address: u64) -> Option<T> {
     let mut value = T::new_zeroed();
     read_bytes(memory, address, value.as_mut_bytes()).then_some(value)
 }
 
-/// As [`read`], for the bytes of a structure.
+/// Does the same as [`read`] for the bytes of a structure. Returns false instead of `None`.
 fn read_bytes(memory: &dyn PhysicalMemory, address: u64, bytes: &mut [u8]) -> bool {
     address != 0 && address.checked_add(bytes.len() as u64).is_some() && memory.read(address, bytes)
 }
@@ -59,7 +60,7 @@ impl<'memory> FirmwareTable<'memory> {
         self.copy(offset, value.as_mut_bytes()).then_some(value)
     }
 
-    /// Copies the bytes from `offset`; `false` if they exceed the table.
+    /// Copies bytes that begin at `offset`. Returns false if they exceed the table.
     #[inline(never)] // Keeps it in the image once.
     fn copy(&self, offset: u32, bytes: &mut [u8]) -> bool {
         let part = u32::try_from(bytes.len()).ok().and_then(|length| self.part(offset, length));
@@ -99,10 +100,12 @@ impl<'memory> FirmwareTable<'memory> {
     }
 }
 
-/// Bytes that are searched at once: each read looks for a mapping.
+/// Number of bytes that the search reads at a time. Larger reads are faster, since each read has to find the
+/// mapping of the memory.
 const SEARCHED_SIZE: usize = 256;
 
-/// The addresses in `areas`, multiples of 16, that have `signature`, which has at most 16 bytes.
+/// Addresses in `areas` at which `signature` is found. They are multiples of 16. `signature` has at most 16
+/// bytes.
 pub(crate) fn search<const AREAS: usize>(
     memory: &dyn PhysicalMemory,
     areas: [Range<u64>; AREAS],
@@ -120,7 +123,7 @@ pub(crate) fn search<const AREAS: usize>(
     })
 }
 
-/// The first address in `range`, a multiple of 16, that has `signature`.
+/// First address in `range` at which `signature` is found. It is a multiple of 16.
 #[inline(never)] // Keeps it in the image once.
 fn first_match(memory: &dyn PhysicalMemory, range: Range<u64>, signature: &[u8]) -> Option<u64> {
     let mut start = range.start.next_multiple_of(16);

@@ -1,4 +1,5 @@
-//! An asynchronous mutex. Unlike a spinlock, a call may hold it while a request of a file system is pending.
+//! An asynchronous mutex. A call may hold it while a request to a file system is pending, which is not
+//! allowed with a spinlock.
 
 use alloc::boxed::Box;
 use core::task::{Context, Poll, Waker};
@@ -8,31 +9,33 @@ use hermit_io::WakerQueue;
 
 use crate::system::boxed;
 
-/// An asynchronous mutex. Its state is under a spinlock, which is held only for the duration of each method.
+/// An asynchronous mutex. The user protects the value of this type with a spinlock, and holds that only for
+/// the duration of each method.
 ///
-/// An unlock wakes the first call that waits. That call polls again: it locks the mutex, or waits again if
-/// another call was faster. So with n calls that wait, each unlock wakes one and not n.
+/// An unlock wakes the first waiting call. The woken call polls again, and locks the mutex unless another
+/// call has locked it first. So an unlock wakes one call, not all waiting calls.
 #[derive(Debug)]
 pub(crate) struct AsyncMutex {
     is_locked: bool,
-    /// `None` while no call waits: few mutexes have a queue to free.
+    /// `None` while no call waits, so that dropping most mutexes frees nothing.
     waiters: Option<Waiters>,
 }
 
-/// Calls that wait. An array of one queue, since a box of it can be allocated without panicking.
+/// Queue of waiting calls. It is an array of one queue, because a boxed array can be allocated without a
+/// panic if there is no memory.
 type Waiters = Box<[WakerQueue; 1]>;
 
-/// Work that an unlock leaves to its caller, to be done without the spinlock.
+/// Work that an unlock leaves to its caller, which must do it after it has released the spinlock.
 #[derive(Debug, Default)]
 #[must_use = "the next call waits until it is woken"]
 pub(crate) struct Unlocked {
     next: Option<Waker>,
-    /// The queue, to be freed because no call waits any more.
+    /// The empty queue, which the caller frees.
     emptied: Option<Waiters>,
 }
 
 impl Unlocked {
-    /// Wakes the call that may lock the mutex next, and frees the queue if no other call waits.
+    /// Wakes the next waiting call, and frees the queue if no other call waits.
     #[inline]
     pub(crate) fn wake(self) {
         drop(self.emptied);
@@ -51,7 +54,7 @@ impl AsyncMutex {
         self.is_locked
     }
 
-    /// Locks the mutex. While another call holds it, the waker stays in the queue.
+    /// Locks the mutex. If another call holds the mutex, adds the waker to the queue and returns `Pending`.
     ///
     /// # Errors
     ///
@@ -103,7 +106,7 @@ mod tests {
     use core::task::{Context, Waker};
     use std::vec::Vec;
 
-    /// Polls; returns true if the call holds the mutex.
+    /// Polls the mutex. Returns true if the call now holds it.
     fn lock(mutex: &mut AsyncMutex, waker: &Waker) -> bool {
         mutex.poll_lock(&Context::from_waker(waker)).map(Result::unwrap).is_ready()
     }
@@ -138,7 +141,8 @@ mod tests {
         assert_eq!((first.0.get(), second.0.get()), (1, 1));
     }
 
-    /// The unlock has woken the other call. A new call does not get the mutex in its place without a wake-up.
+    /// The unlock has woken the first waiter, but the second one polls first and locks the mutex. It must
+    /// then leave the queue.
     #[test]
     #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
     fn call_that_locks_without_having_been_woken_leaves_the_queue() {
@@ -150,7 +154,8 @@ mod tests {
         }
         mutex.unlock().wake();
         assert!(lock(&mut mutex, &second.1));
-        // Its task polls again, since another of its futures may wait here.
+        // Leaving the queue wakes the task, since another future of the same task may wait for the mutex,
+        // too.
         assert_eq!(second.0.get(), 1);
         assert!(!lock(&mut mutex, &first.1));
         mutex.unlock().wake();

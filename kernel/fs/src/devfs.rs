@@ -1,10 +1,10 @@
 //! The file system of device files (`/dev`).
 //!
-//! It is one directory without subdirectories, and its entries are fixed at compile time: the kernel lists
-//! all devices that there may be ([`Devices::files`]). The index of a device in this list gives its inode
-//! number, so nothing is allocated. A directory listing shows only the devices that the machine has. Opening
-//! a device file returns an [`Object`] of the driver, which then gets reads and writes without this file
-//! system.
+//! The file system is one directory without subdirectories. Its possible entries are fixed at compile time:
+//! [`Devices::files`] lists all devices that the kernel supports. A device's index in this list determines
+//! its inode number, so nothing is allocated. A directory listing shows only the devices that the machine
+//! has. Opening a device file returns an [`Object`] of the driver. Reads and writes then go directly to this
+//! object.
 
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -29,9 +29,10 @@ pub struct DeviceFile {
     pub permissions: u32,
 }
 
-/// The devices that have files. Calls name a device by its index in [`Self::files`].
+/// The devices that have files. A device is named by its index in [`Self::files`].
 pub trait Devices: Debug + Send + Sync {
-    /// The files that there may be, whether the machine has the devices or not.
+    /// Returns the files of all devices that the kernel supports, even if the machine does not have the
+    /// device.
     fn files(&self) -> &'static [DeviceFile];
 
     /// Returns true if the machine has the device.
@@ -52,7 +53,7 @@ pub struct DevFs<D> {
     mounted: Time,
 }
 
-/// The inode of the first device.
+/// Inode number of the first device.
 const FIRST: u64 = Ino::ROOT.0 + 1;
 
 const fn ino(index: usize) -> Ino {
@@ -60,7 +61,7 @@ const fn ino(index: usize) -> Ino {
 }
 
 impl<D: Devices> DevFs<D> {
-    /// Creates the file system of these devices. All files have the time of the mount.
+    /// Creates the file system. All times of its files are the time of the mount, `mounted`.
     pub const fn new(devices: D, mounted: Time) -> Self {
         Self { devices, mounted }
     }
@@ -139,7 +140,7 @@ impl<D: Devices> FileSystem for DevFs<D> {
     }
 
     fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut ReadBuffer<'_>) -> Reply<()> {
-        // Only the directory is an inode when it is open.
+        // Only the directory is opened as an inode; the device files are opened as objects.
         Poll::Ready(Err(Errno::EISDIR))
     }
 

@@ -1,14 +1,14 @@
 //! The interface of file systems.
 //!
-//! It has the shape of FUSE's low-level interface: a request names inodes by number, and borrows names and
-//! buffers for the duration of the call. The file system keeps no reference to memory of the caller. So a
-//! file system can be one of this crate, a client of a server outside of the machine, or a successor that
-//! takes over a running file system's inode numbers.
+//! It is modelled on FUSE's low-level interface: a request names inodes by number, and borrows names and
+//! buffers for the duration of the call. The file system keeps no reference to memory of the caller. So three
+//! kinds of file system can implement it: those of this crate, a client of a server outside of the machine,
+//! and a new instance that takes over the inode numbers of a running file system.
 //!
 //! A request is a poll function: it returns [`Poll::Pending`] while the reply is outstanding, and the caller
-//! polls again with the same arguments. The methods with `_now` or `_path` in their names are fast paths.
-//! They never wait. Their results say whether the file system could serve the call at once. If not, the
-//! caller makes the general request.
+//! then calls the function again with the same arguments. The methods with `_now` or `_path` in their names
+//! are fast paths: they never wait. If the file system cannot serve the call at once, a fast path fails
+//! without an effect, and the caller makes the general request.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,15 +26,15 @@ use hermit_io::{Access, Object, ReadBuffer};
 
 use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs};
 
-/// Reply to a request. A pending one has registered the waker of its [`Call`].
+/// Reply to a request. A request whose reply is pending has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
 
-/// A request that is being made. While its reply is pending, the caller polls again with the same arguments.
+/// A request in progress: the state that persists from one poll to the next.
 #[derive(Debug)]
 pub struct Call<'call, 'waker> {
-    /// Holds the waker, which a pending request registers.
+    /// Holds the waker. A pending request registers it.
     pub context: &'call mut Context<'waker>,
-    /// Number by which the file system knows the pending request; `None` in the first poll.
+    /// Number that the file system gives to the pending request; `None` in the first poll.
     pub ticket: &'call mut Option<NonZeroU64>,
 }
 
@@ -47,9 +47,9 @@ pub(crate) async fn complete<T>(mut request: impl FnMut(&mut Call<'_, '_>) -> Re
 /// Result of opening an inode.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// A file or directory, with the file system's number of the opening (the `fh` of FUSE).
+    /// A file or directory, with the number that the file system gives to this opening (the `fh` of FUSE).
     Inode(u64),
-    /// A device or another object with operations of its own.
+    /// A device or another object. It implements reads, writes and so on itself.
     Object(Arc<dyn Object>),
 }
 
@@ -64,7 +64,7 @@ bitflags::bitflags! {
     }
 }
 
-/// An entry of a directory by name.
+/// Names an entry of a directory in a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Name<'a> {
     /// The directory.
@@ -74,20 +74,21 @@ pub struct Name<'a> {
 }
 
 /// A file system. The caller has checked names, but not the types of inodes: a request for an inode of the
-/// wrong type fails with Linux's error. Requests that change something fail with `EROFS` unless a file system
-/// implements them.
+/// wrong type fails with Linux's error. The default implementations of requests that change something fail
+/// with `EROFS`.
 ///
-/// Each [`Entry`] that is returned counts as one reference to its inode. The inode exists, even without a
-/// name, until as many references are [forgotten](Self::forget). The root exists always.
+/// Each returned [`Entry`] gives the caller one reference to its inode. The inode exists, even without a
+/// name, until the caller has [forgotten](Self::forget) all its references. The root always exists.
 ///
-/// Replies say how long the caller may cache them: an [`Entry`] for its name, [`Attr`] for the attributes,
-/// and [`Lookup`] for the absence of a name. A file system that replies at once, from memory, says 0.
+/// A reply says how long the caller may cache it: [`Entry::validity`] is for the name, [`Attr::validity`] for
+/// the attributes, and [`Lookup::Absent`] for the absence of a name. A file system in memory replies at once,
+/// so it returns 0.
 pub trait FileSystem: Debug + Send + Sync {
-    /// The name that `/proc/mounts` has for file systems of this type.
+    /// The name of this type of file system in `/proc/mounts`.
     fn type_name(&self) -> &'static str;
 
     /// Returns true if a lookup of `..` finds the parent directory. If not, the caller remembers the parent
-    /// itself and never asks.
+    /// of each directory and never looks up `..`.
     fn finds_parents(&self) -> bool {
         true
     }
@@ -97,28 +98,29 @@ pub trait FileSystem: Debug + Send + Sync {
         false
     }
 
-    /// Finds an entry. Its name may also be `..`: see [`Self::finds_parents`].
+    /// Finds an entry. The name may also be `..` if [`Self::finds_parents`] returns true.
     ///
     /// # Errors
     ///
-    /// `ENOENT`, also for an absent name whose absence may not be cached; `ENOTDIR`.
+    /// `ENOTDIR`; `ENOENT` for an absent name, instead of [`Lookup::Absent`], if the absence may not be
+    /// cached.
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
 
-    /// Looks up the names of a path, separated by slashes, each in the directory that the name before it
-    /// leads to. Returns the inode of the last name, with a reference to it. It does not wait. A regular file
-    /// or directory that it finds is already open: the file system's number of the opening is 0, and no
-    /// [`Self::release`] follows for a regular file.
+    /// Looks up all names of a path, which are separated by slashes, starting at the directory `start`.
+    /// Returns the inode of the last name, with a reference to it. Never waits. A regular file or directory
+    /// that it finds counts as open, with the handle 0. The caller does not call [`Self::release`] for a
+    /// regular file that was opened in this way.
     ///
-    /// Returns `None` if the names must be looked up one by one: if one is absent, is `.` or `..`, or leads
-    /// to a symbolic link. Also if one leads to an inode on which something may be mounted: `stops` has the
-    /// bit of its number modulo 64.
+    /// Returns `None` if the caller must look up the names one by one: if a name is absent, is `.` or `..`,
+    /// leads to a symbolic link, or leads to an inode on which something may be mounted. `stops` says which
+    /// inodes these are: an inode may be a mount point if the bit of its number modulo 64 is set.
     fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
         let _ = (start, path, stops);
         None
     }
 
-    /// Stores the attributes of the inode that [`Self::lookup_path`] would find, as programs see them. Takes
-    /// no reference. `device` is the device ID of the file system.
+    /// Stores the attributes of the inode that [`Self::lookup_path`] would find, in the format that programs
+    /// see. Takes no reference. `device` is the device ID of the file system.
     fn properties_path<'a>(
         &self,
         start: Ino,
@@ -131,9 +133,9 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// Does [`Self::lookup_path`], or [`Self::create`] if the last name is absent. Also returns true if it
-    /// has created the file. Returns `None` also if the creation fails: [`Self::create`] then returns the
-    /// error.
+    /// Does [`Self::lookup_path`], or [`Self::create`] if the last name is absent. The returned `bool` is
+    /// true if it has created the file. Also returns `None` if the creation fails: the caller then calls
+    /// [`Self::create`], which returns the error.
     fn create_path(
         &self,
         start: Ino,
@@ -145,35 +147,36 @@ pub trait FileSystem: Debug + Send + Sync {
         None
     }
 
-    /// Does [`Self::unlink`] for a path, as [`Self::lookup_path`]. Returns `None` also if the last name does
-    /// not exist, leads to a directory, or leads to another inode than `only`.
+    /// Does [`Self::unlink`] for a path, with the arguments of [`Self::lookup_path`]. Returns `None` for the
+    /// same reasons as `lookup_path`, and also if the last name leads to a directory, or to an inode other
+    /// than `only`.
     fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
         let _ = (start, path, stops, only);
         None
     }
 
-    /// Drops references to an inode. It does not wait.
+    /// Drops this many references to an inode. Never waits.
     fn forget(&self, ino: Ino, references: u64);
 
-    /// Drops one reference as [`Self::forget`], if that frees nothing: the caller holds a spinlock. Returns
-    /// true if it has dropped the reference. If not, the caller calls [`Self::forget`] without the lock.
+    /// Drops one reference if that frees no memory, because the caller holds a spinlock. Returns true if it
+    /// has dropped the reference. If not, the caller releases the lock and calls [`Self::forget`].
     fn forget_now(&self, ino: Ino) -> bool {
         let _ = ino;
         false
     }
 
-    /// Attributes of an inode.
+    /// Returns the attributes of an inode.
     ///
     /// # Errors
     ///
     /// `EIO`.
     fn getattr(&self, call: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr>;
 
-    /// Changes attributes.
+    /// Changes attributes of an inode, and returns all its attributes.
     ///
     /// # Errors
     ///
-    /// `EISDIR` or `EINVAL` for a size of anything but a regular file, `EFBIG`, `EROFS`.
+    /// `EISDIR` or `EINVAL` if the size of an inode other than a regular file is to change; `EFBIG`, `EROFS`.
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let _ = (call, ino, changes);
         Poll::Ready(Err(Errno::EROFS))
@@ -189,8 +192,8 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EINVAL))
     }
 
-    /// Creates a regular file and opens it, with the `O_` flags of the call. The permission bits apply to
-    /// later openings only, not to this one.
+    /// Creates a regular file and opens it, with the `O_` flags of the call. The permission bits are checked
+    /// only when the file is opened again later, not by this call.
     ///
     /// # Errors
     ///
@@ -226,7 +229,7 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Creates another entry for an inode.
+    /// Creates another entry for an existing inode (a hard link).
     ///
     /// # Errors
     ///
@@ -236,7 +239,7 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Removes an entry that is no directory.
+    /// Removes an entry that is not a directory.
     ///
     /// # Errors
     ///
@@ -256,19 +259,19 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Renames an entry; replaces an existing one in one step.
+    /// Renames an entry. If the new name exists, it is replaced atomically.
     ///
     /// # Errors
     ///
     /// `ENOENT`; `EINVAL` if a directory would move into itself; `ENOTDIR`, `EISDIR` or `ENOTEMPTY` if the
-    /// existing entry cannot be replaced, `EEXIST` if it must not; `EROFS`, `ENOMEM`.
+    /// existing entry cannot be replaced; `EEXIST` if the flags forbid replacing it; `EROFS`, `ENOMEM`.
     fn rename(&self, call: &mut Call<'_, '_>, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Reply<()> {
         let _ = (call, from, to, flags);
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Opens an inode, with the `O_` flags of the call: a directory always with `O_DIRECTORY`, anything else
-    /// without it.
+    /// Opens an inode, with the `O_` flags of the call. `O_DIRECTORY` is set if and only if the inode is a
+    /// directory.
     ///
     /// # Errors
     ///
@@ -278,18 +281,19 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(Opened::Inode(0)))
     }
 
-    /// Returns true if `O_APPEND` of an open inode may change, because each write says whether it appends. If
-    /// not, the server appends or not as the inode was opened.
+    /// Returns true if `O_APPEND` may change while an inode is open, because each write request says whether
+    /// it appends. If false, the flags of the `open` request decide this for all later writes.
     fn can_change_appending(&self) -> bool {
         true
     }
 
-    /// Ends an opening, except that of a regular file by [`Self::lookup_path`]. It does not wait.
+    /// Closes an opened inode. Not called for a regular file that [`Self::lookup_path`] has opened. Never
+    /// waits.
     fn release(&self, ino: Ino, handle: u64) {
         let _ = (ino, handle);
     }
 
-    /// Reads from a position; appends nothing at the end of the file.
+    /// Reads at an offset in bytes and appends the data to `buffer`. Appends nothing at the end of the file.
     ///
     /// # Errors
     ///
@@ -302,16 +306,17 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
-    /// Does [`Self::read`] to the start of `buffer`, which is not empty. It never waits and takes at most the
-    /// time of copying a page: the caller holds a spinlock. Returns the number of bytes, or `None` if the
-    /// caller must use [`Self::read`].
+    /// Does [`Self::read`] to the start of `buffer`, which is not empty. The caller holds a spinlock, so this
+    /// method never waits and takes at most the time of copying a page. Returns the number of bytes, or
+    /// `None` if the caller must use [`Self::read`].
     fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        // The caller's own arguments come first, so they stay in their registers.
+        // The first arguments are also the first ones of the caller, so they stay in the same registers.
         let _ = (offset, buffer, ino);
         None
     }
 
-    /// Writes at a position; returns the number of bytes, at least one unless `bytes` is empty.
+    /// Writes at a position. Returns the number of written bytes, which is at least one unless `bytes` is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -327,23 +332,24 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EROFS))
     }
 
-    /// Does [`Self::write`] of all bytes, at least one. It never waits and takes at most the time of copying
-    /// a page: the caller holds a spinlock. Returns the offset after the bytes. With `None`, nothing is
-    /// written, and the caller must use [`Self::write`].
+    /// Does [`Self::write`] for all of `bytes`, which is not empty. The caller holds a spinlock, so this
+    /// method never waits and takes at most the time of copying a page. Returns the offset after the written
+    /// bytes. `None` means that nothing was written, and that the caller must use [`Self::write`].
     fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let _ = (position, bytes, ino);
         None
     }
 
-    /// Maximum number of bytes of small writes that the caller may collect for an open file before it writes
-    /// them as one. Until then, other machines do not see them. 0 if each write is to be made at once.
+    /// Returns how many bytes of small writes to an open file the caller may collect before it writes them in
+    /// one request. Other machines do not see the collected bytes until then. 0 means that the caller must
+    /// not collect writes.
     fn write_back_size(&self, handle: u64, flags: i32) -> usize {
         let _ = (handle, flags);
         0
     }
 
-    /// Reports errors of earlier writes, before a descriptor of the file is closed: a server may accept data
-    /// before it knows that there is room for them.
+    /// Reports errors of earlier writes. The caller calls it before it closes a descriptor of the file: a
+    /// server may accept data before it knows that there is space for them.
     ///
     /// # Errors
     ///
@@ -353,20 +359,20 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Lends a page of a file to a window, a [`PageWindow`](crate::PageWindow). A descriptor then reads and
-    /// writes the page through the window, without this trait, as its access mode allows. The caller holds a
-    /// spinlock. The file system may ignore the call.
+    /// Lends a page of a file to a [`PageWindow`](crate::PageWindow). A descriptor then reads and writes the
+    /// page through the window, without calls of this trait. `access` says which of the two the descriptor
+    /// may do. The caller holds a spinlock. The file system may ignore the call.
     fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
         let _ = (ino, offset, access, window);
     }
 
-    /// Takes the page of a file back from the window that has it. The caller holds a spinlock.
+    /// Takes a file's page back from the window that it was lent to. The caller holds a spinlock.
     fn take_back_page(&self, ino: Ino) {
         let _ = ino;
     }
 
-    /// Makes earlier writes durable: contents and attributes, or with `data_only` only the metadata that
-    /// reading the contents needs.
+    /// Makes earlier writes durable: the contents and the attributes. With `data_only`, of the attributes
+    /// only those that are needed to read the contents.
     ///
     /// # Errors
     ///
@@ -377,8 +383,9 @@ pub trait FileSystem: Debug + Send + Sync {
         Poll::Ready(Ok(()))
     }
 
-    /// Calls `entries` with the entries of a directory, beginning at a position (0: the first), until it
-    /// breaks. `.` and `..` are not among them. An entry that exists during the whole listing is read once.
+    /// Calls `entries` with each entry of a directory, starting at a position (0 is the first entry), until
+    /// `entries` returns `Break`. `.` and `..` are left out. An entry that exists during the whole listing is
+    /// passed exactly once.
     ///
     /// # Errors
     ///
@@ -392,8 +399,8 @@ pub trait FileSystem: Debug + Send + Sync {
     ) -> Reply<()>;
 
     /// Does [`Self::readdir`] for a caller that is likely to look the entries up. If the file system can look
-    /// entries up at little cost, it passes the inode of an entry, with a reference. `entries` takes the
-    /// reference over, whether it breaks or not.
+    /// up an entry at little cost, it passes the inode of the entry, too, with a reference. `entries` takes
+    /// over the reference, even if it returns `Break`.
     ///
     /// # Errors
     ///
@@ -408,7 +415,7 @@ pub trait FileSystem: Debug + Send + Sync {
         self.readdir(call, directory, position, &mut |entry| entries(entry, None))
     }
 
-    /// Usage of the file system.
+    /// Returns the usage of the file system.
     ///
     /// # Errors
     ///
@@ -421,7 +428,7 @@ pub trait FileSystem: Debug + Send + Sync {
 pub struct OpenInode {
     /// The inode.
     pub ino: Ino,
-    /// The file system's number of the opening.
+    /// Number that the file system gave to this opening.
     pub handle: u64,
 }
 
@@ -439,7 +446,7 @@ pub enum WriteAt {
 pub struct Written {
     /// Number of bytes.
     pub count: usize,
-    /// Offset in the file after the written bytes. `None`: they were appended, and the file system does not
-    /// know where.
+    /// Offset in the file after the written bytes. `None` if the bytes were appended and the file system does
+    /// not know at which offset.
     pub end: Option<u64>,
 }

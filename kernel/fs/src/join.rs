@@ -1,14 +1,15 @@
-//! Several futures at the same time, without an allocation.
+//! Polls several futures at the same time, without allocating memory.
 
 use core::ops::Range;
 use core::pin::pin;
 use core::task::{Context, Poll};
 
-/// Polls futures, each until it is ready.
+/// Function that polls all futures of a group until each of them is ready.
 type PollAll<'a> = dyn FnMut(&mut Context<'_>) -> Poll<()> + 'a;
 
-/// Calls `wait` with a function that polls the futures `make(0)` to `make(count - 1)`, and is ready when all
-/// of them are. A future that stays pending does not delay the others. The futures are on the stack.
+/// Creates the futures `make(0)` to `make(count - 1)` on the stack, and calls `wait` with a function that
+/// polls them. This function returns `Ready` when all futures are ready. A future that stays pending does not
+/// delay the others.
 pub fn join_each<F: Future<Output = ()>>(
     count: usize,
     make: &dyn Fn(usize) -> F,
@@ -17,7 +18,8 @@ pub fn join_each<F: Future<Output = ()>>(
     join(0..count, make, &mut |_| Poll::Ready(()), wait);
 }
 
-/// Joins the futures with these numbers and the futures that `others` polls.
+/// Creates the future of each number in `numbers`, one per level of recursion, and joins them with the
+/// futures that `others` polls.
 fn join<F: Future<Output = ()>>(
     mut numbers: Range<usize>,
     make: &dyn Fn(usize) -> F,
@@ -44,7 +46,7 @@ mod tests {
     use core::task::{Context, Poll, Waker};
     use std::vec::Vec;
 
-    /// Is pending for a number of polls.
+    /// Returns `Pending` from this number of polls.
     async fn pend(polls: usize) {
         let mut left = polls + 1;
         poll_fn(|_| {
@@ -54,7 +56,7 @@ mod tests {
         .await;
     }
 
-    /// Number of polls for which each future is pending.
+    /// For each future, the number of its polls that return `Pending`.
     const POLLS: [usize; 4] = [0, 10, 2, 3];
 
     #[test]

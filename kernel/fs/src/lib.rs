@@ -1,15 +1,15 @@
-//! File systems: the interface that they implement, one in memory, and the virtual file system above them.
+//! File systems: their common interface, a few implementations, and the virtual file system above them.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `file_system` | the interface, in the shape of FUSE's low-level one |
-//! | `join` | futures of several mounts at the same time |
-//! | `devfs` | the file system of device files |
-//! | `procfs` | the file system of facts about machine and process |
+//! | `join` | polls the futures of several mounts at the same time |
+//! | `devfs` | the file system of device files (`/dev`) |
+//! | `procfs` | the file system of facts about the machine and the process (`/proc`) |
 //! | `ramfs` | a file system in memory |
 //! | `unavailable` | a file system whose requests fail |
-//! | `vfs` | mounts, path walks, open files, and what calls with paths do |
-//! | `system` | the services that all of them need from the kernel |
+//! | `vfs` | mounts, path walks, open files, and the calls that take a path |
+//! | `system` | the services that all file systems need from the kernel |
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@ use crate::word_lock::{WORD_MARK, WordGuard, WordLock};
 /// The word of a lock that is held.
 const HELD: u64 = 1;
 
-/// A [`WordLock`] without a kernel below, for tests: the word is under the lock, too.
+/// A [`WordLock`] that does not need the kernel. Unlike in the kernel, the mutex protects the word, too.
 #[expect(missing_debug_implementations, reason = "raw locks have none")]
 pub struct MutexWordLock<R: RawMutex, T>(Mutex<R, Worded<T>>);
 

@@ -1,4 +1,5 @@
-//! The file system of facts about the machine and the process (`/proc`), as far as they are known.
+//! The file system of facts about the machine and the process (`/proc`). It has only files whose contents
+//! this kernel knows.
 
 mod facts;
 mod nodes;
@@ -30,12 +31,12 @@ pub struct ProcFs<S, F> {
 }
 
 impl<S: System, F: Facts> ProcFs<S, F> {
-    /// The file system of these facts; all files have the time of the mount.
+    /// Creates the file system. All times of its files are the time of the mount.
     pub fn new(facts: F) -> Self {
         Self { facts, mounted: S::now(), system: core::marker::PhantomData }
     }
 
-    /// The inode with a number. The link of a descriptor exists as long as the descriptor is open.
+    /// Returns the inode with a number. The link of a descriptor exists only while the descriptor is open.
     fn inode(&self, ino: Ino) -> Result<Inode, Errno> {
         let inode = Inode::of(ino)?;
         match inode {
@@ -142,7 +143,7 @@ where
     }
 
     fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut ReadBuffer<'_>) -> Reply<()> {
-        // Only directories are inodes when they are open.
+        // Only directories are opened as inodes; files are opened as objects.
         Poll::Ready(Err(Errno::EISDIR))
     }
 

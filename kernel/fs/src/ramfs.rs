@@ -1,16 +1,19 @@
 //! A file system in memory.
 //!
-//! - Each inode has a lock of its own, and no lock is held for longer than the copy of a page. An inode is
-//!   found by its number without a lock, so a read or write of a page takes one lock. If a descriptor uses a
-//!   page twice in a row, the page is lent to the descriptor's window, which reads and writes it without the
-//!   inode ([`PageWindow`](crate::PageWindow)). Any other use of the file takes the page back.
+//! - Each inode has a lock of its own, and no lock is held for longer than the copy of a page takes. An inode
+//!   is found by its number without a lock, so a read or write of a page takes only one lock. If a descriptor
+//!   uses a page twice in a row, the inode lends the page to the descriptor's window. The descriptor then
+//!   reads and writes the page without the inode ([`PageWindow`](crate::PageWindow)). Any other use of the
+//!   file takes the page back.
 //! - Writes are atomic with respect to each other: a write of several pages makes other writers of the file
 //!   wait.
 //! - One lock serialises changes of names. While it is held, inodes are locked one at a time. A lookup locks
 //!   the directory and then the inode that it finds.
-//! - The paths that were used last are found without a walk ([`path_cache`]).
-//! - Contents of a file of the initramfs stay in the tar archive. A page is copied when it is first written.
-//! - Memory is returned when the last name and the last reference are gone, never under a lock.
+//! - A cache finds recently used paths without a walk ([`path_cache`]).
+//! - The contents of files of the initramfs stay in the tar archive. Each page is copied when it is first
+//!   written.
+//! - The memory of an inode is freed when its last name and its last reference are gone, and never under a
+//!   lock.
 
 mod content;
 mod directory;
@@ -85,7 +88,7 @@ impl<S: System> RamFs<S> {
         })
     }
 
-    /// Calls `action` as [`Self::with`], for actions that only read attributes: a lent page stays lent.
+    /// Does [`Self::with`] for an `action` that only reads attributes. A lent page stays lent.
     #[inline]
     fn with_attributes<T>(
         &self,
@@ -96,18 +99,19 @@ impl<S: System> RamFs<S> {
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
 
-    /// Changes an inode. If the inode is unused afterwards, frees it, and also the parent directories to
-    /// which it had the only reference.
+    /// Changes an inode. If the inode is unused afterwards, frees it, and also each parent directory to which
+    /// the freed directory had the only reference.
     fn update(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) {
         let mut next = self.update_one(ino, action);
         while let Some(parent) = next {
-            // As in `forget`: a caller may forget the root without having a reference.
+            // The subtraction saturates as in `forget`, since a caller may forget the root without having a
+            // reference.
             next = self.update_one(parent, |inode| inode.references = inode.references.saturating_sub(1));
         }
     }
 
-    /// Changes an inode, and frees it if it is unused afterwards. Returns the parent directory that it
-    /// referred to.
+    /// Changes an inode, and frees it if it is unused afterwards. Returns the parent directory to which the
+    /// freed inode had a reference, if it had one.
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let inode = slot.inode.as_mut()?;
@@ -122,21 +126,22 @@ impl<S: System> RamFs<S> {
         parent
     }
 
-    /// Frees an inode that was seen unused, unless another thread is faster.
+    /// Frees an inode that was found unused, unless another thread frees it first.
     #[cold]
     #[inline(never)]
     fn free_unused(&self, ino: Ino) {
         self.update(ino, |_| {});
     }
 
-    /// Frees an inode if it is unused. It must not be a directory, since that may refer to its parent.
+    /// Frees an inode if it is unused. The inode must not be a directory, since a directory may have a
+    /// reference to its parent.
     fn free_if_unused(&self, ino: Ino, slot: LockedSlot<'_, S, Inode<S>>) {
         if slot.inode.as_ref().is_some_and(Inode::is_unused) {
             self.free(ino, slot);
         }
     }
 
-    /// Frees an inode. The contents are freed after its lock is released.
+    /// Frees an inode. Its contents are freed only after its lock is released.
     fn free(&self, ino: Ino, mut slot: LockedSlot<'_, S, Inode<S>>) {
         slot.generation += 1;
         let size = slot.inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());

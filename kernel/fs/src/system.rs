@@ -13,7 +13,7 @@ use crate::Time;
 use crate::page_window::View;
 use crate::word_lock::WordLock;
 
-/// Preferred size of reads and writes in bytes (`st_blksize`): that of a page.
+/// Preferred size of reads and writes in bytes (`st_blksize`): the size of a page.
 pub(crate) const BLOCK_SIZE: u32 = 4096;
 
 /// Size of a page in bytes.
@@ -21,46 +21,46 @@ pub const PAGE_SIZE: usize = BLOCK_SIZE as usize;
 
 /// The kernel below the file systems.
 pub trait System: Debug + Send + Sync + 'static {
-    /// A lock that is held for short times only, never while a request is pending.
+    /// A spinlock. It is held only for short times, never while a request is pending.
     type RawLock: RawMutex + Send + Sync + 'static;
 
-    /// Memory of a page.
+    /// The memory of one page.
     type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
 
-    /// The lock of a [`PageWindow`](crate::PageWindow), which is held for a copy of a page at most.
+    /// The lock of a [`PageWindow`](crate::PageWindow). It is held at most for the time of copying a page.
     type WindowLock: WordLock<View<Self::Page>>;
 
-    /// Allocates a page that begins with `start`, which is at most as long as the page. The rest is zeros.
-    /// `None` without memory.
+    /// Allocates a page, copies `start` to its beginning, and fills the rest with zeros. `start` is not
+    /// longer than the page. Returns `None` without memory.
     fn allocate_page(start: &[u8]) -> Option<Self::Page>;
 
-    /// Allocates an `Arc` of a value; `None` without memory.
+    /// Allocates an `Arc` of a value. Returns `None` without memory.
     fn arc<T>(value: T) -> Option<Arc<T>> {
         Self::arc_with(|| value)
     }
 
-    /// Allocates an `Arc` and initialises it with the result of `make`; `None` without memory. `make` must
-    /// not allocate. The value is made in place instead of being moved there.
+    /// Allocates an `Arc` and initialises it in place with the result of `make`, so the value need not be
+    /// moved. `make` must not allocate. Returns `None` without memory.
     fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>>;
 
     /// The current time. Callers hold no lock.
     fn now() -> Time;
 
-    /// The time at the current [tick](Self::tick) or a little earlier. It takes fewer instructions than
-    /// [`Self::now`], and is never earlier than a [`Self::now`] of a previous call.
+    /// The time at the current [tick](Self::tick) or a little earlier, but never earlier than a time that
+    /// [`Self::now`] has already returned. It takes fewer instructions than [`Self::now`].
     fn coarse_now() -> Time {
         Self::now()
     }
 
-    /// Nanoseconds of a clock that is never set. Callers hold no lock.
+    /// The time of a monotonic clock in nanoseconds. Callers hold no lock.
     fn monotonic() -> u64;
 
-    /// A number that changes at least every 4 ms (Linux's coarse clock) and costs a few instructions. Changes
-    /// of a file within the same tick may get the same time.
+    /// A number that changes at least every 4 ms, as Linux's coarse clock. Reading it costs a few
+    /// instructions. Changes of a file within the same tick may get the same time.
     fn tick() -> u64;
 }
 
-/// A copy of bytes.
+/// Copies bytes to newly allocated memory.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub(crate) fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(copy)
 }
 
-/// A boxed array of new values.
+/// Allocates an array and initialises each element with `new`.
 ///
 /// # Errors
 ///
@@ -84,11 +84,11 @@ pub(crate) fn boxed<T, const N: usize>(new: impl FnMut() -> T) -> Result<Box<[T;
     values.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)
 }
 
-/// The elements of a table, which is allocated at the first call; empty without memory.
+/// Returns the elements of a table. The first call allocates the table. Without memory, the result is empty.
 pub(crate) fn allocated<T, const N: usize>(table: &OnceBox<[T; N]>, new: impl FnMut() -> T) -> &[T] {
     if table.get().is_none() {
         let Ok(elements) = boxed(new) else { return &[] };
-        // If another thread was faster, its elements stay.
+        // If another thread has set the table first, its elements stay.
         drop(table.set(elements));
     }
     table.get().map_or(&[], |elements| elements)

@@ -1,4 +1,4 @@
-//! The kernel below the file systems in tests.
+//! Stand-in for the kernel in tests of the file systems.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,14 +16,14 @@ use hermit_interface::Errno;
 
 use crate::{FoundFile, MutexWordLock, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs, View};
 
-/// Each reading of the clock is a second after the previous one.
+/// The time in seconds. Each read of the clock advances it by a second.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
 
 thread_local! {
     /// The tick. Only tests change it.
     pub(crate) static TICK: Cell<u64> = const { Cell::new(0) };
 
-    /// Number of allocations of an `Arc` that are still possible.
+    /// Number of `Arc`s that can be allocated before allocations fail.
     pub(crate) static ARCS: Cell<usize> = const { Cell::new(usize::MAX) };
 
     /// The time in nanoseconds. Only tests change it.
@@ -81,14 +81,14 @@ impl Wake for CountedTask {
     }
 }
 
-/// A task that counts its wake-ups, and its waker.
+/// Creates a task that counts its wake-ups. Returns the counter and the waker.
 pub(crate) fn wake_count() -> (WakeCount, Waker) {
     let count = Arc::new(AtomicUsize::new(0));
     let task = Arc::new(CountedTask(Arc::clone(&count)));
     (WakeCount(count), Waker::from(task))
 }
 
-/// Runs a call, which must not be pending.
+/// Polls a call once. The call must not be pending.
 #[track_caller]
 pub(crate) fn run<T>(call: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
@@ -98,7 +98,7 @@ pub(crate) fn run<T>(call: impl Future<Output = T>) -> T {
     }
 }
 
-/// A ramfs of `size` bytes, and a virtual file system with this root.
+/// Creates a ramfs of `size` bytes, and a virtual file system whose root is this ramfs.
 pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
     let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
     let vfs = Vfs::new(root.clone()).expect("memory").with_write_back(|| true);
@@ -106,7 +106,7 @@ pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
 }
 
 impl Vfs<TestSystem> {
-    /// [`Self::open`] if it needs no waiting.
+    /// Does [`Self::open`] if the call does not have to wait.
     pub(crate) fn open_now(
         &self,
         path: &[u8],

@@ -1,9 +1,9 @@
-//! Types with which file systems and their callers describe inodes.
+//! Types that describe inodes to file systems and to their callers.
 //!
-//! Two numbers name an inode. [`Ino`] is the one in requests: the file system chooses it, and it is valid
-//! only while the caller has a reference. [`Attr::number`] is the one that programs see as `st_ino`. Since an
-//! [`Ino`] may be used again for another inode, an [`Entry`] also has a generation. The validity times in
-//! [`Entry`], [`Attr`] and [`Lookup`] say how long the caller may cache a reply, as in FUSE.
+//! Two numbers name an inode. Requests use its [`Ino`]: the file system chooses this number, and it is valid
+//! only while the caller has a reference to the inode. Programs see [`Attr::number`] as `st_ino`. Since a
+//! file system may use an [`Ino`] again for another inode, an [`Entry`] also has a generation. The validity
+//! times in [`Entry`], [`Attr`] and [`Lookup`] say how long the caller may cache a reply, as in FUSE.
 
 use hermit_abi::{
     DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK,
@@ -23,8 +23,8 @@ impl Ino {
     pub const ROOT: Self = Self(1);
 }
 
-/// Type of a file. It has the size of the fields beside it in other types: without padding, these types are
-/// copied a word at a time.
+/// Type of a file. Its size is 8 bytes, so structs that contain it and other fields of 8 bytes have no
+/// padding and are copied a word at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum FileType {
@@ -45,7 +45,7 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// Returns the type in a mode; a regular file for a mode without type.
+    /// Returns the file type in a mode, and [`Self::Regular`] for a mode without a type.
     #[must_use]
     pub const fn of_mode(mode: u32) -> Self {
         match mode & S_IFMT {
@@ -102,7 +102,7 @@ pub struct Time {
 pub struct Attr {
     /// Number by which requests name the inode.
     pub ino: Ino,
-    /// Number that programs see (`st_ino`). For a file of a server, the server's number.
+    /// Number that programs see (`st_ino`). A file on a server has the server's number.
     pub number: u64,
     /// File type and permission bits, as in `st_mode`.
     pub mode: u32,
@@ -172,18 +172,20 @@ pub enum SetTime {
 pub struct SetAttr {
     /// Permission bits.
     pub permissions: Option<u32>,
-    /// Size in bytes: a shorter file loses its end, a longer one reads as zeros there.
+    /// Size in bytes. If the file becomes shorter, the bytes after the new end are lost. If it becomes
+    /// longer, the new bytes are zeros.
     pub size: Option<u64>,
     /// Time of the last read.
     pub atime: Option<SetTime>,
     /// Time of the last change of the contents.
     pub mtime: Option<SetTime>,
-    /// The opening through which the size changes, if any. The permission bits are not checked then.
+    /// File handle (the `fh` of FUSE) through which the size changes (`ftruncate`), if any. With a handle,
+    /// the permission bits of the file are not checked.
     pub handle: Option<u64>,
 }
 
-/// An inode that a file system returns by name. The caller refers to it until it calls
-/// [`forget`](crate::FileSystem::forget).
+/// An inode that a file system has found or created by name. The caller has a reference to the inode until it
+/// calls [`forget`](crate::FileSystem::forget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Attributes of the inode.
@@ -195,7 +197,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The inode without its attributes.
+    /// Returns the inode without its attributes.
     pub(crate) const fn found(&self) -> FoundInode {
         FoundInode { ino: self.attr.ino, generation: self.generation, file_type: self.attr.file_type() }
     }
@@ -225,11 +227,11 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// The inode of the name.
+    /// Returns the inode of the name.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none.
+    /// `ENOENT` if the name is absent.
     pub fn found(self) -> Result<Entry, Errno> {
         match self {
             Self::Found(entry) => Ok(entry),
@@ -238,16 +240,16 @@ impl Lookup {
     }
 }
 
-/// An entry of a directory that is read.
+/// An entry in a directory listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {
     /// Number of the inode as in [`Attr::number`].
     pub number: u64,
     /// Type of the file.
     pub file_type: FileType,
-    /// Name, without slash and zero bytes.
+    /// Name. It contains no slash and no zero byte.
     pub name: &'a [u8],
-    /// Position after this entry, at which to continue reading.
+    /// Position of the next entry, where a later read of the directory continues.
     pub next: u64,
 }
 
@@ -274,7 +276,7 @@ mod tests {
         use FileType::{BlockDevice, CharDevice, Directory, Fifo, Regular, Socket, Symlink};
         for file_type in [Regular, Directory, Symlink, CharDevice, BlockDevice, Fifo, Socket] {
             assert_eq!(FileType::of_mode(file_type.mode() | 0o7777), file_type);
-            // On Linux, they are the same bits at another place.
+            // On Linux, a `DT_` number has the bits of the `S_IF` number, shifted by 12.
             assert_eq!(u32::from(file_type.dirent_type()), file_type.mode() >> 12);
         }
     }

@@ -9,8 +9,8 @@ use hermit_io::ReadBuffer;
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs};
 
-/// A file system whose requests fail with this error. Mounted in place of the intended one, it keeps programs
-/// from using the directory below the mount point by mistake.
+/// A file system whose requests all fail with this error. The kernel mounts it in place of a file system that
+/// could not be mounted. Otherwise programs would use the directory at the mount point by mistake.
 #[derive(Clone, Copy, Debug)]
 pub struct Unavailable(pub Errno);
 

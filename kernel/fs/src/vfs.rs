@@ -1,13 +1,13 @@
 //! The virtual file system: mounts, path walks, and the calls with paths.
 //!
 //! A [`Vfs`] is a tree of mounts. A call walks its path from the root or the current directory, one name at a
-//! time, and then makes a request to the file system of the last inode. Between them are caches, for file
-//! systems whose replies may be cached: of names (`name_cache`), of attributes (`attr_cache`), and of small
-//! writes (`write_back`). A file system in memory has no use for these; it has fast paths of its own
-//! (`paths`).
+//! time, and then makes a request to the file system of the last inode. For file systems whose replies may be
+//! cached, caches avoid many of these requests: a cache of names (`name_cache`), of attributes
+//! (`attr_cache`), and of small writes (`write_back`). A file system in memory does not need these caches; it
+//! has fast paths instead (`paths`).
 //!
-//! Calls are asynchronous functions, because a file system may keep a request pending. They hold no lock
-//! meanwhile.
+//! Calls are asynchronous functions, because a file system may keep a request pending. While a request is
+//! pending, the call holds no spinlock.
 //!
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
@@ -51,13 +51,13 @@ pub use paths::{FoundFile, Start};
 /// Permission bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
 
-/// Maximum number of mounts whose small writes are collected. Writes to further mounts are made at once.
+/// Maximum number of mounts whose small writes are collected. On further mounts, each write is a request.
 const MAX_COLLECTING: usize = 16;
 
 /// Maximum number of attempts to find the path of a directory while directories are renamed.
 const MAX_PATH_TRIES: u32 = 100;
 
-/// Attributes of an inode, and the device ID of its file system.
+/// Metadata of an inode as for `stat`: its attributes and the device ID of its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// Attributes of the inode.
@@ -112,23 +112,23 @@ impl From<Symlinks> for LastLink {
     }
 }
 
-/// The mounted file systems, and the current directory.
+/// The virtual file system: the mounted file systems and the current directory.
 #[derive(Debug)]
 pub struct Vfs<S: System> {
     root: Arc<Node<S>>,
     current: Lock<S, Arc<Node<S>>>,
     names: NameCache<S>,
-    /// Number of renames that have begun, and number of those that have ended.
+    /// Number of renames that have begun, and number of renames that have ended.
     renames: [AtomicU64; 2],
     next_device: AtomicU64,
-    /// Called when writes are collected. `None`: no writes are collected.
+    /// Function that is called when writes are collected. `None` if no writes are to be collected.
     data_collected: Option<fn() -> bool>,
     /// Mounts whose writes are collected.
     collecting: Lock<S, Vec<Arc<Mount<S>>>>,
 }
 
 impl<S: System> Drop for Vfs<S> {
-    /// Breaks the reference cycle: a mount and the directory under it refer to each other.
+    /// Breaks reference cycles: a mount and the directory that it covers refer to each other.
     fn drop(&mut self) {
         self.root.mount.remove_submounts();
     }
@@ -158,9 +158,10 @@ impl<S: System> Vfs<S> {
     /// Enables write-back: small writes to file systems that are mounted from now on are collected, if the
     /// file systems allow it.
     ///
-    /// `data_collected` is called when writes are collected. From then on, the caller must call
-    /// [`Self::write_back`] until nothing is due any more. If it cannot, `data_collected` returns false, and
-    /// the writes are not collected. `data_collected` must not wait.
+    /// The virtual file system calls `data_collected` when it is about to collect writes. After that, the
+    /// kernel must call [`Self::write_back`] repeatedly until it returns that nothing is due any more. If the
+    /// kernel cannot do this, `data_collected` returns false, and the writes are not collected.
+    /// `data_collected` must not wait.
     #[must_use]
     pub fn with_write_back(mut self, data_collected: fn() -> bool) -> Self {
         self.data_collected = Some(data_collected);
@@ -205,8 +206,9 @@ impl<S: System> Vfs<S> {
         added
     }
 
-    /// The mounted file systems. Each comes before those below it; otherwise they are in the order of
-    /// mounting. A mount is left out if its directory, or a directory above that, was removed.
+    /// Lists the mounted file systems, in the order of mounting, except that a mount comes before the mounts
+    /// on its own directories. A mount is left out if the directory that it covers, or a directory above it,
+    /// was removed.
     ///
     /// # Errors
     ///
@@ -233,8 +235,9 @@ impl<S: System> Vfs<S> {
         self.names.clear();
     }
 
-    /// Empties the name cache if a call has failed for lack of memory, or of inodes or descriptors of a
-    /// server: cached names use these. Returns true if this was the error.
+    /// Empties the name cache if `error` says that memory, or the inodes or descriptors of a server, are
+    /// short: cached names use all of these. Returns true if it has emptied the cache, so the caller can try
+    /// again.
     fn make_room(&self, error: Errno) -> bool {
         let is_full = matches!(error, Errno::ENOMEM | Errno::ENFILE | Errno::EMFILE);
         if is_full {
@@ -243,16 +246,16 @@ impl<S: System> Vfs<S> {
         is_full
     }
 
-    /// Number of mounts whose writes are collected. Only [`Self::mount`] changes it.
+    /// Returns the number of mounts whose writes are collected. Only [`Self::mount`] changes the number.
     pub fn write_back_mounts(&self) -> usize {
         self.collecting.lock().len()
     }
 
-    /// Writes the small writes that were collected for the files of mount number `mount`, which is below
-    /// [`Self::write_back_mounts`]. With `is_due`, writes only data that were collected long enough ago.
-    /// Returns the time of the [clock](System::monotonic) at which the rest is due, if there is any. Errors
-    /// of the writes are reported to the files. It takes as long as the server does. Callers use
-    /// [`join_each`](crate::join_each), so that a server that does not reply does not delay the others.
+    /// Writes out the collected small writes of all files of a mount. `mount` is a number below
+    /// [`Self::write_back_mounts`]. With `is_due`, writes only data that were collected long enough ago, and
+    /// returns the [time](System::monotonic) at which the remaining data are due, or `None` if nothing
+    /// remains. The files report errors of these writes later. This call waits for the server. Callers use
+    /// [`join_each`](crate::join_each), so a server that does not reply does not delay the other mounts.
     ///
     /// # Errors
     ///
@@ -265,7 +268,7 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// The directory at which relative paths begin.
+    /// Returns the directory at which relative paths begin.
     fn current_directory(&self) -> Arc<Node<S>> {
         Arc::clone(&self.current.lock())
     }
@@ -285,7 +288,8 @@ impl<S: System> Vfs<S> {
         Ok(())
     }
 
-    /// The path of the current directory (`getcwd`). It consists of the names in the directories above it.
+    /// Returns the path of the current directory (`getcwd`): its name and the names of the directories above
+    /// it.
     ///
     /// # Errors
     ///
@@ -294,7 +298,7 @@ impl<S: System> Vfs<S> {
         self.path_of(self.current_directory()).await
     }
 
-    /// The absolute path of the inode that a path leads to, without symbolic links, `.` and `..`
+    /// Returns the absolute path, without symbolic links, `.` and `..`, of the inode that `path` leads to
     /// (`realpath`).
     ///
     /// # Errors
@@ -316,15 +320,17 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// Number of renames that have ended, and number of those that have begun.
+    /// Returns the number of renames that have ended, and the number of renames that have begun.
     fn renames(&self) -> (u64, u64) {
         let [begun, ended] = &self.renames;
-        // The order matters: if the numbers are equal, no rename was in progress in between.
+        // The order of the loads matters: if the numbers are equal, no rename was in progress between the two
+        // loads.
         let ended = ended.load(SeqCst);
         (ended, begun.load(SeqCst))
     }
 
-    /// The path of a directory, as it was before or after any concurrent rename.
+    /// Returns the path that a directory had at one point in time during the call, even if other threads
+    /// rename directories meanwhile.
     async fn path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         for _ in 0..MAX_PATH_TRIES {
             let (ended, begun) = self.renames();
@@ -336,10 +342,11 @@ impl<S: System> Vfs<S> {
         self.try_path_of(directory).await
     }
 
-    /// The path of a directory, which is right if no directory above it is renamed meanwhile.
+    /// Returns the path of a directory. The result is right only if no directory above it is renamed
+    /// meanwhile.
     async fn try_path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         let mut node = directory;
-        // The names from the last one to the first.
+        // The names of the path, the last one first.
         let mut names: Vec<Vec<u8>> = Vec::new();
         while !node.is_same(&self.root) {
             let parent = node.parent().await?;
@@ -360,8 +367,8 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// Target of the link of an open file in `/proc/self/fd`. For a directory this is its path, for a file
-    /// its type and number, since a file may have any number of names.
+    /// Returns the target of an open file's symbolic link in `/proc/self/fd`. The target of a directory is
+    /// its path. The target of a file is its type and number, since a file may have several names or no name.
     ///
     /// # Errors
     ///
@@ -376,7 +383,7 @@ impl<S: System> Vfs<S> {
         Ok(DescriptorTarget::Numbered(node.file_system().type_name(), node.attr().await?.number))
     }
 
-    /// Metadata of the inode of a path (`stat`, `lstat`).
+    /// Returns the metadata of the inode that a path leads to (`stat`, `lstat`).
     ///
     /// # Errors
     ///
@@ -386,7 +393,7 @@ impl<S: System> Vfs<S> {
         Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
     }
 
-    /// Changes attributes of the inode of a path (`chmod`, `truncate`, `utimensat`).
+    /// Changes attributes of the inode that a path leads to (`chmod`, `truncate`, `utimensat`).
     ///
     /// # Errors
     ///
@@ -402,7 +409,7 @@ impl<S: System> Vfs<S> {
         node.set_attr(changes).await
     }
 
-    /// The target of a symbolic link (`readlink`).
+    /// Returns the target of a symbolic link (`readlink`).
     ///
     /// # Errors
     ///
@@ -417,7 +424,7 @@ impl<S: System> Vfs<S> {
         Ok(target)
     }
 
-    /// Usage of the file system of a path (`statfs`).
+    /// Returns the usage of the file system that a path leads to (`statfs`).
     ///
     /// # Errors
     ///

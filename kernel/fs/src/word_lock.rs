@@ -1,4 +1,4 @@
-//! Interface of locks with a word, which a [`PageWindow`](crate::PageWindow) needs.
+//! Interface of a lock that has a data word. A [`PageWindow`](crate::PageWindow) needs such a lock.
 
 use core::ops::DerefMut;
 
@@ -7,31 +7,33 @@ pub const WORD_MARK: u64 = 1 << 63;
 
 /// A lock around a value, with a word that can be read and replaced without taking the lock.
 pub trait WordLock<T>: Send + Sync + 'static {
-    /// A free lock around the initial value, with the word 0.
+    /// An unlocked lock with the initial value and the word 0.
     const NEW: Self;
 
-    /// The lock while it is held. Dropping it releases the lock.
+    /// The guard of the lock. Dropping it releases the lock.
     type Guard<'a>: WordGuard<T>
     where
         Self: 'a;
 
-    /// The word; 1 while the lock is held.
+    /// Returns the word. It is 1 while the lock is held.
     fn word(&self) -> u64;
 
-    /// Replaces a word by another one, if both have the [mark](WORD_MARK). Returns true if it has. It has not
-    /// if the word is not `old`, or if the lock is held.
+    /// Replaces the word `old` with `new` if both have the [mark](WORD_MARK). Returns true on success. It
+    /// fails if the current word is not `old`, or if the lock is held.
     fn replace(&self, old: u64, new: u64) -> bool;
 
-    /// Takes the lock if it is free and the word is `word`, which has the [mark](WORD_MARK).
+    /// Takes the lock if it is free and its word is `word`. Fails if `word` does not have the
+    /// [mark](WORD_MARK).
     fn try_lock(&self, word: u64) -> Option<Self::Guard<'_>>;
 
     /// Takes the lock.
     fn lock(&self) -> Self::Guard<'_>;
 }
 
-/// A [`WordLock`] that is held, and its value.
+/// The guard of a [`WordLock`]. It gives access to the value.
 pub trait WordGuard<T>: DerefMut<Target = T> {
-    /// The word that the lock had when it was taken, or that was set since.
+    /// Returns the word that the lock will have after its release: the last one that was set, or the one that
+    /// it had when it was taken.
     fn word(&self) -> u64;
 
     /// Sets the word that the lock has after its release. It must not be 1.

@@ -20,14 +20,15 @@ use crate::transport::{ServedReply as _, Transport};
 /// Maximum sizes in bytes of the data of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// Of replies to reads.
+    /// Maximum size of the data in a reply to a read.
     pub(crate) read: usize,
-    /// Of writes.
+    /// Maximum size of the data in a write.
     pub(crate) write: usize,
 }
 
-/// Bit of a call's ticket: the rest of the ticket is the state for the call's next request, for which the
-/// transport had no room yet. The transport's request numbers are far below this bit.
+/// Bit of a call's ticket. If it is set, the rest of the ticket is the state of the call's next request,
+/// which the transport has not yet had room for. Otherwise the ticket is the transport's number of the
+/// request in flight; these numbers are far below this bit.
 const CONTINUE: u64 = 1 << 63;
 
 /// Progress of a call that may make several requests.
@@ -50,7 +51,7 @@ impl Stage {
         }
     }
 
-    /// Stores the state of the next request, which is below 2^63, in the ticket.
+    /// Stores the state of the next request in the ticket. The state is below 2^63.
     pub(crate) fn go_on(call: &mut Call<'_, '_>, state: u64) {
         *call.ticket = NonZeroU64::new(CONTINUE | state);
     }
@@ -64,7 +65,7 @@ pub struct FuseClient<T: Transport> {
     pub(crate) next_unique: AtomicU64,
     pub(crate) read_ahead: ReadAhead<T>,
     pub(crate) listing: Listing,
-    /// True if the server does not know `Flush`, so that it has no errors to report when a file is closed.
+    /// True if the server does not support `Flush`. Then it never reports errors when a file is closed.
     pub(crate) has_no_flush: AtomicBool,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Extent<'a> {
     pub(crate) reply: usize,
     /// Maximum size in bytes of data in the reply.
     pub(crate) reply_data: usize,
-    /// State that the reply returns.
+    /// State of the call that is available again when the reply arrives.
     pub(crate) state: u64,
 }
 
@@ -91,8 +92,8 @@ impl Extent<'_> {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Frees memory that is kept for later use: data that were read ahead, and memory of the transport.
-    /// Allocates nothing.
+    /// Frees memory that is kept for later use: data that were read ahead, and memory of the transport. Does
+    /// not allocate memory.
     pub fn reclaim(&self) {
         self.transport.reclaim();
         self.read_ahead.reclaim();
@@ -102,8 +103,8 @@ impl<T: Transport> FuseClient<T> {
         self.next_unique.fetch_add(1, Relaxed)
     }
 
-    /// Submits a request. Pending, unless it fails. If the transport has no room for it, the next poll
-    /// submits it.
+    /// Submits a request. Returns `Pending` unless the submission fails. If the transport has no room, the
+    /// next poll submits the request.
     pub(crate) fn submit(
         &self,
         call: &mut Call<'_, '_>,
@@ -125,7 +126,7 @@ impl<T: Transport> FuseClient<T> {
         Poll::Pending
     }
 
-    /// Takes the reply to a request. Calls `parse` with the reply's payload and the request's tag.
+    /// Takes the reply to a request, and calls `parse` with the reply's payload and the request's tag.
     pub(crate) fn take<V>(
         &self,
         call: &mut Call<'_, '_>,
@@ -150,7 +151,7 @@ impl<T: Transport> FuseClient<T> {
         }))
     }
 
-    /// Makes a request of one message and one reply.
+    /// Makes a request that consists of one message and one reply.
     pub(crate) fn request<V>(
         &self,
         call: &mut Call<'_, '_>,
@@ -171,13 +172,13 @@ impl<T: Transport> FuseClient<T> {
 
     /// Drops references to a node.
     pub(crate) fn send_forget(&self, node: u64, references: u64) {
-        // The root needs no reference.
+        // The root has no counted references.
         if node != ROOT_NODE {
             self.send(Head::new(Opcode::Forget, node, &ForgetIn { nlookup: references }), false);
         }
     }
 
-    /// Ends the use of a handle.
+    /// Releases a handle.
     pub(crate) fn send_release(&self, node: u64, handle: Handle) {
         let opcode = if handle.is_directory { Opcode::Releasedir } else { Opcode::Release };
         let body = ReleaseIn { fh: handle.number, ..ReleaseIn::default() };

@@ -22,10 +22,10 @@ const MIN_WRITE: usize = 4096;
 /// Size of a page in bytes, the unit of `max_pages`.
 const PAGE: usize = 4096;
 
-/// Maximum number of pages in a request to a server that does not say one.
+/// Maximum number of pages in a request if the server does not specify one.
 const DEFAULT_PAGES: u16 = 32;
 
-/// Minimum minor version: replies are shorter before 7.23.
+/// Minimum minor version. Before 7.23, replies are shorter.
 const MIN_MINOR: u32 = 23;
 
 /// Identifier of the first request.
@@ -55,8 +55,8 @@ impl From<Failure> for ConnectError {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Connects to the server at the other end of a transport. Stops the server if that fails, except for
-    /// lack of memory: then the caller may try again.
+    /// Connects to the server at the other end of a transport. If that fails, stops the server. But after a
+    /// failure for lack of memory, the server is not stopped, and the caller may try again.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ async fn initialize<T: Transport>(transport: &T) -> Result<InitOut, ConnectError
     Ok(result?)
 }
 
-/// The sizes of requests on which both sides agree.
+/// Returns the sizes of requests that both sides support.
 fn sizes<T: Transport>(transport: &T, reply: &InitOut) -> Result<Sizes, ConnectError> {
     if reply.major != MAJOR_VERSION || reply.minor < MIN_MINOR {
         return Err(ConnectError::Version(reply.major, reply.minor));

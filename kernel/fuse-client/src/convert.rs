@@ -16,7 +16,7 @@ const SECOND: u32 = 1_000_000_000;
 /// Bits of a mode that have a meaning: the type, and the permission bits.
 const MODE: u32 = S_IFMT | 0o7777;
 
-/// Preferred size in bytes of reads and writes if the server does not say one.
+/// Preferred size in bytes of reads and writes if the server does not specify one.
 const BLOCK_SIZE: u32 = 4096;
 
 fn time(seconds: u64, nanoseconds: u32) -> Time {
@@ -24,7 +24,7 @@ fn time(seconds: u64, nanoseconds: u32) -> Time {
     Time { seconds: seconds.cast_signed(), nanoseconds: nanoseconds.min(SECOND - 1) }
 }
 
-/// A validity in nanoseconds.
+/// Converts a validity to nanoseconds.
 fn validity(seconds: u64, nanoseconds: u32) -> u64 {
     seconds.saturating_mul(SECOND.into()).saturating_add(nanoseconds.into())
 }
@@ -59,7 +59,8 @@ pub(crate) fn attributes(ino: Ino, reply: &AttrOut) -> Result<Attr, Failure> {
     attr(ino, validity(reply.attr_valid, reply.attr_valid_nsec), &reply.attr)
 }
 
-/// Converts an entry, which must have an inode. The root is in no directory, so it is not valid here.
+/// Converts an entry. The entry must have an inode. The root is an entry of no directory, so it is invalid
+/// here.
 pub(crate) fn entry(reply: &EntryOut) -> Result<Entry, Failure> {
     if matches!(reply.nodeid, 0 | ROOT_NODE) {
         return Err(Failure::Invalid);
@@ -103,7 +104,7 @@ const fn time_of(change: SetTime) -> (u64, u32) {
     }
 }
 
-/// The structure of a request that changes attributes.
+/// Creates the structure of a request that changes attributes.
 pub(crate) fn changes(changes: &SetAttr) -> SetattrIn {
     let mut body = SetattrIn::default();
     let mut valid = SetattrValid::empty();

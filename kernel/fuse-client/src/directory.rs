@@ -1,4 +1,4 @@
-//! Reading of directories.
+//! Reads directories.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -17,21 +17,21 @@ use crate::message::Head;
 use crate::reply::Failure;
 use crate::transport::Transport;
 
-/// Maximum size in bytes of the entries in a reply. The first request is smaller: it has the room that needs
-/// no memory, and that is enough for all entries of a small directory.
+/// Maximum size in bytes of the entries in a reply. The first request uses only the room for which the
+/// transport always has memory. This is enough for all entries of a small directory.
 const ENTRIES: usize = 32 << 10;
 
-/// Maximum offset of an entry: programs see offsets as positions, of type `off_t`.
+/// Maximum offset of an entry. Programs see offsets as positions, whose type is `off_t`.
 const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
 
-/// Bit of a request's state beside the offset: the request is `Readdirplus`.
+/// Bit of a request's state, in addition to the offset. It is set if the request is `Readdirplus`.
 const PLUS: u64 = 1 << 63;
 
 /// Function that takes the entries of a reply, with references to their inodes.
 type Entries<'a> = dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()> + 'a;
 
 impl<T: Transport> FuseClient<T> {
-    /// Reads a directory from a position on. Uses `Readdirplus` if the caller wants that.
+    /// Reads a directory, starting at a position. Uses `Readdirplus` if the caller asks for it.
     pub(crate) fn read_directory(
         &self,
         call: &mut Call<'_, '_>,
@@ -56,8 +56,8 @@ impl<T: Transport> FuseClient<T> {
                 Ok((tag.state, bytes))
             }))?;
             let (offset, is_plus) = (state & !PLUS, state & PLUS != 0);
-            // Some file systems of a server do not have types in their directories. The attributes have them,
-            // so the same entries are read again by `Readdirplus`.
+            // Some file systems on servers have no file types in their directories. But the attributes have
+            // the types, so the same entries are read again by `Readdirplus`.
             if !is_plus && has_unknown(&bytes) && self.listing.ask_plus(handle) {
                 Stage::go_on(call, offset);
                 continue;
@@ -91,8 +91,9 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Passes the entries of a reply on, until the caller breaks or the directory ends. Otherwise returns the
-    /// offset of the next entry. Drops the references to inodes that are not passed on.
+    /// Passes the entries of a reply to the caller. Returns `Continue` with the offset of the next entry, or
+    /// `Break` if the caller has stopped or the directory has ended. Drops the references to inodes of
+    /// entries that it does not pass on.
     fn pass_on(
         &self,
         mut records: Records<'_>,
@@ -103,8 +104,8 @@ impl<T: Transport> FuseClient<T> {
         for record in records.by_ref() {
             let is_special = matches!(record.name, b"." | b"..");
             let inode = record.entry.filter(|inode| inode.nodeid != 0 && !is_special);
-            // A file system whose limit is in characters, such as vfat, may have longer names. No call
-            // accepts them.
+            // A file system that limits names in characters, such as vfat, may have names that are too long
+            // in bytes. They are left out, since no call would accept them.
             let is_shown = result.is_continue() && record.name.len() <= MAX_NAME && !is_special;
             if is_shown && record.dirent.off <= MAX_OFFSET {
                 result = entries(dir_entry(&record), inode.as_ref().map(convert::entry).transpose()?);
@@ -119,7 +120,7 @@ impl<T: Transport> FuseClient<T> {
             _ if result.is_break() => Ok(ControlFlow::Break(())),
             _ if !records.rest().is_empty() => Err(Failure::Invalid),
             None => Ok(ControlFlow::Break(())),
-            // The server would be asked for the same entries in an endless loop.
+            // If the offset did not advance, the client would ask for the same entries in an endless loop.
             Some(next) if next == offset => Err(Failure::Invalid),
             Some(next) => Ok(ControlFlow::Continue(next)),
         }
@@ -131,13 +132,13 @@ fn has_unknown(bytes: &[u8]) -> bool {
     Records::new(bytes, false).any(|record| record.dirent.kind == 0)
 }
 
-/// Checks that a caller may have an offset as the position of a file.
+/// Checks that an offset is allowed as the position of a file.
 fn checked(offset: u64) -> Result<u64, Failure> {
     if offset > MAX_OFFSET { Err(Failure::Invalid) } else { Ok(offset) }
 }
 
 fn dir_entry<'a>(record: &Record<'a>) -> DirEntry<'a> {
-    // The number of a type is its bits in a mode. Some file systems do not fill it in.
+    // The number of a type has the bits of the type in a mode. Some file systems leave it 0.
     let mode = if record.dirent.kind == 0 {
         record.entry.map_or(0, |entry| entry.attr.mode)
     } else {

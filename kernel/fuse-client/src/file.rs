@@ -1,10 +1,11 @@
 //! The implementation of the file system interface: translates requests into messages.
 //!
-//! Each method makes a message of its arguments, submits it through the transport, and later checks and
-//! converts the reply. A method is polled until the reply is there, with the same arguments, so it makes the
-//! message only in the first poll. Node numbers of the server are the inode numbers. A handle is the server's
-//! number and a few bits of the client ([`Handle`]). Some calls take several messages: a read of a file looks
-//! into the read-ahead data first, and an appending write asks for the size of the file afterwards.
+//! Each method creates a message from its arguments, submits it through the transport, and later checks and
+//! converts the reply. The caller polls a method with the same arguments until the reply has arrived, and
+//! only the first poll creates the message. The server's node numbers are the inode numbers. A handle
+//! consists of the server's number and a few bits of the client ([`Handle`]). Some calls are not exactly one
+//! message: a read of a file looks into the read-ahead data first, and an appending write asks for the size
+//! of the file afterwards.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -36,10 +37,11 @@ use crate::transport::Transport;
 /// Maximum size in bytes of the target of a symbolic link.
 const MAX_TARGET: usize = 4096;
 
-/// Flags of an opening that are passed to the server. It appends by itself.
+/// Flags of `open` that are passed to the server. They include `O_APPEND`, since the server itself appends.
 const OPEN_FLAGS: i32 = ACCESS_MODE | O_APPEND | O_DIRECTORY | O_SYNC;
 
-/// Each write is durable when it returns: as `fdatasync`, or with all bits as `fsync` (Linux, `fcntl.h`).
+/// Each write is durable when it returns: as after `fdatasync` with `O_DSYNC`, and as after `fsync` with
+/// `O_SYNC` (Linux, `fcntl.h`).
 const O_DSYNC: i32 = 0o10_000;
 const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
 
@@ -47,8 +49,8 @@ const O_SYNC: i32 = 0o4_000_000 | O_DSYNC;
 const MAX_COLLECTED: usize = 512 << 10;
 
 impl<T: Transport> FuseClient<T> {
-    /// Submits a request with `wanted` bytes of data. If there is no memory for these, tries half the size,
-    /// and so on, down to the size that needs no memory.
+    /// Submits a request with `wanted` bytes of data. As long as there is no memory for the data, halves the
+    /// size and tries again, down to the size for which the transport always has memory.
     pub(crate) fn submit_sized<'a>(
         &self,
         call: &mut Call<'_, '_>,
@@ -66,7 +68,7 @@ impl<T: Transport> FuseClient<T> {
         }
     }
 
-    /// Makes a request with names, to which the reply is an entry.
+    /// Makes a request with names. The reply is an entry.
     fn request_entry(&self, call: &mut Call<'_, '_>, head: impl Fn() -> Head, data: &[u8]) -> Reply<Entry> {
         let extent = Extent { data, reply: size_of::<EntryOut>(), ..Extent::default() };
         self.with_space(call, |call| {
@@ -74,7 +76,7 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
-    /// Makes a request to which the reply is only a header.
+    /// Makes a request whose reply is only a header.
     fn request_nothing(&self, call: &mut Call<'_, '_>, head: impl FnOnce() -> Head) -> Reply<()> {
         self.request(call, head, Extent::default(), |payload| payload.nothing())
     }
@@ -90,7 +92,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     }
 
     fn finds_parents(&self) -> bool {
-        // Some servers refuse `..`, and virtiofsd of QEMU 7.2 leads to a second root node by it.
+        // Some servers refuse `..`, and virtiofsd of QEMU 7.2 returns a second root node for it.
         false
     }
 
@@ -256,7 +258,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             return Poll::Ready(Ok(()));
         }
         if call.ticket.is_none() {
-            // Data of a server that was stopped cannot be trusted.
+            // Data from a server that was stopped cannot be trusted.
             let may_have = handle.may_cache && !self.transport.is_stopped();
             if may_have && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
                 return Poll::Ready(Ok(()));
@@ -277,7 +279,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
             if handle.may_cache {
                 let next = offset + copied as u64;
                 let request = (ReadRequest::decode(tag.state), tag.started, payload.size);
-                // Without memory, nothing is kept.
+                // If there is no memory, no data are kept.
                 let copy_rest = |data: &mut _| payload.extend_from(copied, data).unwrap_or_default();
                 self.read_ahead.finish(file, next, request, copy_rest);
             }

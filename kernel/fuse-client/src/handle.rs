@@ -1,10 +1,11 @@
-//! Handles of openings: the server's number, with bits of the client.
+//! Handles of opened inodes: the server's number, together with a few bits of the client.
 
 use hermit_fuse::flags::OpenReply;
 use hermit_fuse::reply::OpenOut;
 use hermit_interface::Errno;
 
-/// The server's number of an opening, and the type of the opened inode: each type has its own requests.
+/// The server's number of an opened inode, and the type of the inode. The type is needed because directories
+/// and files have different requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) number: u64,
@@ -19,7 +20,7 @@ impl Handle {
     /// Number of bits of an encoded handle that belong to the client.
     pub(crate) const BITS: u32 = 3;
 
-    /// The handle in a reply.
+    /// Reads the handle from a reply.
     pub(crate) fn new(opened: &OpenOut, is_directory: bool) -> Self {
         let flags = OpenReply::from_bits_retain(opened.open_flags);
         let may_cache = !is_directory && !flags.contains(OpenReply::DIRECT_IO);

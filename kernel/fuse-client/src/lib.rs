@@ -1,8 +1,8 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
-//! Its requests are nearly those of [`FileSystem`]. The client translates them, and reads ahead. The virtual
-//! file system caches names and attributes. A [`Transport`], such as a virtio-fs device, carries the messages
-//! to the server.
+//! The requests of FUSE are nearly the same as those of [`FileSystem`]. The client translates the requests,
+//! and reads ahead. The virtual file system above it caches names and attributes. A [`Transport`], such as a
+//! virtio-fs device, carries the messages to the server.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -18,8 +18,9 @@
 //!
 //! # Trust
 //!
-//! A reply that the protocol does not allow stops the server ([`Transport::stop`]), and every request fails
-//! with `EIO` from then on. The contents of the files are the server's: it may change them at any time.
+//! If a reply violates the protocol, the client stops the server ([`Transport::stop`]). After that, every
+//! request fails with `EIO`. The contents of the files belong to the server, which may change them at any
+//! time.
 #![no_std]
 #![forbid(unsafe_code)]
 

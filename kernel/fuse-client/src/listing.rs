@@ -1,4 +1,5 @@
-//! How directories are listed: with the attributes of their entries or without.
+//! Decides whether directories are listed with the attributes of their entries (`Readdirplus`) or without
+//! them.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,12 +12,12 @@ use hermit_fuse::reply::InitOut;
 pub(crate) struct Listing {
     /// True if the server answers `Readdirplus`.
     has_plus: bool,
-    /// A bit for each open directory that must be read by `Readdirplus`, by its handle modulo 64. Such a
-    /// directory has an entry of unknown type, and only the attributes have the type.
+    /// Open directories that must be read by `Readdirplus`: for each, the bit of its handle modulo 64 is set.
+    /// Such a directory has an entry of unknown type, and only the attributes of the entry have the type.
     plus: AtomicU64,
 }
 
-/// The bit of an opened directory.
+/// Returns the bit of an opened directory.
 const fn bit(handle: u64) -> u64 {
     1 << (handle % 64)
 }
@@ -38,8 +39,8 @@ impl Listing {
         self.plus.load(Relaxed) & bit(handle) != 0
     }
 
-    /// Makes a directory always be read by `Readdirplus` from now on. Returns false if the server does not
-    /// answer that.
+    /// From now on, a directory is always read by `Readdirplus`. Returns false if the server does not support
+    /// `Readdirplus`.
     pub(crate) fn ask_plus(&self, handle: u64) -> bool {
         if self.has_plus {
             self.plus.fetch_or(bit(handle), Relaxed);
@@ -47,7 +48,7 @@ impl Listing {
         self.has_plus
     }
 
-    /// Clears the bit of a directory that is closed: another one may get its handle.
+    /// Clears the bit of a directory that is closed, since another directory may get the same handle.
     pub(crate) fn release(&self, handle: u64) {
         if self.is_plus(handle) {
             self.plus.fetch_and(!bit(handle), Relaxed);

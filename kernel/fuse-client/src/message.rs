@@ -15,7 +15,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// A request for a node, with the structure of its kind; `()` if it has none.
+    /// Creates a request for a node, with the structure for this kind of request; `()` if the kind has no
+    /// structure.
     pub(crate) fn new(opcode: Opcode, node: u64, body: &(impl IntoBytes + Immutable + Debug)) -> Self {
         let head = Self { bytes: [0; MAX_HEAD], size: size_of::<InHeader>(), opcode, node };
         head.with(body.as_bytes())
@@ -25,7 +26,8 @@ impl Head {
     ///
     /// # Panics
     ///
-    /// If they do not fit: the virtual file system passes names of at most 255 bytes.
+    /// If the bytes do not fit. This does not happen, since the virtual file system passes names of at most
+    /// 255 bytes.
     pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
         let end = self.size + bytes.len();
         self.bytes[self.size..end].copy_from_slice(bytes);
@@ -38,7 +40,7 @@ impl Head {
         self.with(name).with(&[0])
     }
 
-    /// The bytes of the request, which `data_size` bytes of data follow.
+    /// Returns the bytes of the request. `data_size` bytes of data follow them.
     pub(crate) fn finish(&mut self, unique: u64, data_size: usize) -> &[u8] {
         let len = u32::try_from(self.size + data_size).unwrap_or(u32::MAX);
         // The kernel has one program, which is privileged.

@@ -1,12 +1,12 @@
-//! Read-ahead: consecutive small reads of a program are served from a few large requests.
+//! Read-ahead: serves consecutive small reads of a program from a few large requests.
 //!
 //! A window has data of one opening. The data are dropped after [`MAX_AGE`], and when this client writes to
-//! the inode. A window serves a read as a whole or not at all: a read that ends before the end of the file
-//! must not be short.
+//! the inode. A window serves either a whole read or no part of it, because a read must not be short before
+//! the end of the file.
 //!
 //! The size of the requests doubles with each request of a sequence. A reply may be older than a write that
-//! this client has made meanwhile. So writes are counted, and data are kept only if no write has begun or
-//! ended since their request.
+//! this client has made since the request. So writes are counted, and data are kept only if no write has
+//! begun or ended since the request for them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -31,11 +31,11 @@ const FIRST_AHEAD: usize = 128 << 10;
 /// Maximum size in bytes of a request.
 pub(crate) const MAX_AHEAD: usize = 512 << 10;
 
-/// Maximum size in bytes of reads that are worth reading ahead. Two reads of this size make the first
-/// request.
+/// Maximum size in bytes of reads for which reading ahead is worthwhile. The first request has the size of
+/// two such reads.
 const MAX_READ: usize = FIRST_AHEAD / 2;
 
-/// Time in nanoseconds for which data are used: that for which names and attributes are valid in the policy
+/// Time in nanoseconds for which data are used. It is the validity of names and attributes with the policy
 /// `auto` of uhyve and virtiofsd.
 const MAX_AGE: u64 = 1_000_000_000;
 
@@ -45,7 +45,7 @@ const WINDOWS: usize = 8;
 /// Number of bits for the size in the state of a request.
 const SIZE_BITS: u32 = 24;
 
-/// State of a request to read that is needed when its reply arrives.
+/// State of a read request that is needed when its reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadRequest {
     /// Number of changes when the request was made, modulo 2^40.
@@ -57,8 +57,8 @@ pub(crate) struct ReadRequest {
 impl ReadRequest {
     const MAX_SIZE: usize = (1 << SIZE_BITS) - 1;
 
-    /// Encodes this as the state of a request. A size that does not fit becomes the largest size, so that the
-    /// reply cannot look like the end of the file.
+    /// Encodes this value as the state of a request. A size that does not fit becomes the largest size that
+    /// fits, so that a complete reply does not look like one that ends at the end of the file.
     pub(crate) fn encode(self) -> u64 {
         self.changes << SIZE_BITS | self.size.min(Self::MAX_SIZE) as u64
     }
@@ -77,20 +77,21 @@ struct Window {
     next: u64,
     /// Size in bytes of the last request of the sequence; 0: none yet.
     ahead: usize,
-    /// Offset in the file of the data, and offset after them; equal if there are no data.
+    /// Offset of the data in the file, and offset of the end of the data. They are equal if there are no
+    /// data.
     start: u64,
     end: u64,
     /// True if the file ends after the data.
     is_last: bool,
     /// Time of the request for the data.
     since: u64,
-    /// The data. Replaced only while no other thread copies from them.
+    /// The data. They are replaced only while no other thread copies from them.
     data: Arc<Vec<u8>>,
 }
 
 impl Window {
-    /// Range within the data of the bytes that a read asks for, up to the end of the file. `None` if the data
-    /// do not have all of them, or are too old.
+    /// Returns the range within the data of the bytes that a read asks for, up to the end of the file.
+    /// Returns `None` if the data do not include all these bytes, or are too old.
     fn find(&self, file: OpenInode, offset: u64, size: usize, now: u64) -> Option<Range<usize>> {
         let is_current =
             self.owner == Some((file.ino, file.handle)) && now.saturating_sub(self.since) < MAX_AGE;
@@ -100,7 +101,7 @@ impl Window {
         is_found.then(|| to_usize(offset - self.start)..to_usize(end - self.start))
     }
 
-    /// Removes the data of the window. Returns their memory unless another thread copies from it.
+    /// Removes the data of the window. Returns their memory, unless another thread is copying from it.
     fn clear(&mut self) -> Vec<u8> {
         self.end = self.start;
         Arc::get_mut(&mut self.data).map(mem::take).unwrap_or_default()
@@ -129,17 +130,18 @@ impl<T: Transport> ReadAhead<T> {
     }
 
     fn window(&self, handle: u64) -> &Mutex<T::RawLock, Window> {
-        // The handles of the known servers are small numbers; the lower bits are the client's.
+        // Known servers have small numbers as handles. The lower bits of an encoded handle belong to the
+        // client, so they are removed.
         &self.windows[to_usize(handle >> Handle::BITS) % WINDOWS]
     }
 
-    /// Number of changes so far, modulo 2^40: the part that fits into the state of a request.
+    /// Returns the number of changes so far, modulo 2^40, so that it fits into the state of a request.
     fn changes(&self) -> u64 {
         self.changes.load(Acquire) & (u64::MAX >> SIZE_BITS)
     }
 
-    /// Fills a buffer with data from an offset on, up to the end of the file. Returns false and appends
-    /// nothing if the data do not have all of these bytes.
+    /// Fills a buffer with data from an offset on, up to the end of the file. If the window does not have all
+    /// these bytes, returns false and appends nothing.
     pub(crate) fn read(&self, file: OpenInode, offset: u64, buffer: &mut ReadBuffer<'_>, now: u64) -> bool {
         let mut window = self.window(file.handle).lock();
         let Some(found) = window.find(file, offset, buffer.room(), now) else { return false };
@@ -150,13 +152,13 @@ impl<T: Transport> ReadAhead<T> {
         true
     }
 
-    /// Describes a request for `size` bytes that is made now.
+    /// Returns the state for a request for `size` bytes that is made now.
     pub(crate) fn request(&self, size: usize) -> ReadRequest {
         ReadRequest { changes: self.changes(), size }
     }
 
-    /// Number of bytes to request for a read that no window can serve: more than `size` if the read continues
-    /// the previous one.
+    /// Returns the number of bytes to request for a read that no window can serve. If the read continues the
+    /// previous read, this is more than `size`.
     pub(crate) fn wanted(&self, file: OpenInode, offset: u64, size: usize) -> usize {
         let mut locked = self.window(file.handle).lock();
         let window = &mut *locked;
@@ -169,9 +171,9 @@ impl<T: Transport> ReadAhead<T> {
         window.ahead.max(size)
     }
 
-    /// Notes that a read has ended at the offset `next`. The reply had `size` bytes. Calls `copy` to append
-    /// the rest of the reply to a vector, and keeps it as the data at `next`, unless something was written
-    /// since the request.
+    /// Notes that a read has ended at the offset `next`. `copy` appends the rest of the reply to a vector.
+    /// This rest is kept as the data at `next`, unless this client has begun or ended a write since the
+    /// request.
     pub(crate) fn finish(
         &self,
         file: OpenInode,
@@ -179,7 +181,7 @@ impl<T: Transport> ReadAhead<T> {
         (request, since, size): (ReadRequest, u64, usize),
         copy: impl FnOnce(&mut Vec<u8>),
     ) {
-        // Allocated, filled and freed without the lock.
+        // The memory is allocated, filled and freed without the lock.
         let mut data = self.window(file.handle).lock().clear();
         data.clear();
         copy(&mut data);
@@ -197,7 +199,7 @@ impl<T: Transport> ReadAhead<T> {
         drop(locked);
     }
 
-    /// Drops the data of an inode. Called both before and after a write to it.
+    /// Drops the data of an inode. Called both before and after a write to the inode.
     pub(crate) fn invalidate(&self, ino: Ino) {
         self.changes.fetch_add(1, Release);
         for window in &self.windows {
@@ -208,7 +210,7 @@ impl<T: Transport> ReadAhead<T> {
         }
     }
 
-    /// Frees the memory of all data.
+    /// Frees the memory of all windows.
     pub(crate) fn reclaim(&self) {
         for window in &self.windows {
             let data = window.lock().clear();
@@ -216,7 +218,7 @@ impl<T: Transport> ReadAhead<T> {
         }
     }
 
-    /// Frees the memory of an opening that ends.
+    /// Frees the memory of an opening when it ends.
     pub(crate) fn release(&self, file: OpenInode) {
         let mut window = self.window(file.handle).lock();
         if window.owner == Some((file.ino, file.handle)) {

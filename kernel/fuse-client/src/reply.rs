@@ -13,11 +13,12 @@ use crate::transport::ServedReply;
 /// Size in bytes of a reply's header.
 pub(crate) const HEADER: usize = size_of::<OutHeader>();
 
-/// Errors that a server may report (Linux, `fuse_dev_do_write`): numbers from 512 on are internal to kernels.
+/// Errors that a server may report (Linux, `fuse_dev_do_write`). Numbers from 512 on are internal to the
+/// kernel.
 const ERRORS: RangeInclusive<i32> = -511..=0;
 
-/// Size in bytes of the pieces in which data is copied. The room of a piece is initialised before, and stays
-/// in the cache.
+/// Size in bytes of the pieces in which data is copied. The memory for a piece is initialised first, and is
+/// then still in the cache for the copy.
 const PIECE: usize = 1024;
 
 static ZEROS: [u8; PIECE] = [0; PIECE];
@@ -37,7 +38,7 @@ impl From<Errno> for Failure {
     }
 }
 
-/// The reply of a request that was successful.
+/// The reply to a successful request.
 #[derive(Debug)]
 pub(crate) struct Payload<'a, R> {
     reply: &'a R,
@@ -64,12 +65,12 @@ pub(crate) fn check<R: ServedReply>(reply: &R) -> Result<Payload<'_, R>, Failure
 }
 
 impl<R: ServedReply> Payload<'_, R> {
-    /// The only structure of the reply.
+    /// Reads the only structure of the reply.
     pub(crate) fn all<T: FromBytes + IntoBytes>(&self) -> Result<T, Failure> {
         if self.size == size_of::<T>() { self.at(0) } else { Err(Failure::Invalid) }
     }
 
-    /// The structure at an offset.
+    /// Reads the structure at an offset.
     pub(crate) fn at<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T, Failure> {
         let mut value = T::new_zeroed();
         let size = self.reply.read(HEADER + offset, value.as_mut_bytes());
@@ -81,7 +82,7 @@ impl<R: ServedReply> Payload<'_, R> {
         if self.size == 0 { Ok(()) } else { Err(Failure::Invalid) }
     }
 
-    /// Appends the data to a buffer, as far as it fits. Returns the number of bytes.
+    /// Appends as much of the data as fits to a buffer. Returns the number of bytes.
     pub(crate) fn append_to(&self, buffer: &mut ReadBuffer<'_>) -> usize {
         let mut offset = 0;
         while offset < self.size && buffer.room() > 0 {

@@ -1,12 +1,12 @@
-//! Retries of calls that find the file system or a table of the server full, though the program has just made
-//! room.
+//! Retries calls that fail because the file system or a table of the server is full, although the program has
+//! just made room.
 //!
-//! A removed file has its space until the server has handled the last messages about it, `Release` and
-//! `Forget`. The program does not wait for these. They do not overtake requests; later requests may overtake
-//! them, if they have a queue of their own. So if the server refuses a call with `ENOSPC`, or with `EDQUOT`
-//! because a quota is full, the client waits until the server has handled all messages that were sent so far,
-//! and makes the call once more. It does the same for `ENFILE` and `EMFILE`: a closed file uses its
-//! descriptor just as long.
+//! A removed file occupies its space until the server has handled the last messages about the file: `Release`
+//! and `Forget`. The program does not wait for these messages. They do not overtake requests, but later
+//! requests may overtake them if the messages have a queue of their own. So a call may fail with `ENOSPC`, or
+//! with `EDQUOT` because a quota is full, although the space is about to become free. Then the client waits
+//! until the server has handled all messages sent so far, and makes the call once more. It does the same
+//! after `ENFILE` and `EMFILE`, because a closed file also occupies its descriptor until then.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -17,11 +17,12 @@ use hermit_interface::Errno;
 use crate::client::FuseClient;
 use crate::transport::Transport;
 
-/// Bit of a call's ticket: the call waits until the server has handled a number of messages, which is the
-/// rest of the ticket.
+/// Bit of a call's ticket. If it is set, the call waits until the server has handled a number of messages.
+/// The rest of the ticket is this number.
 const WAITS: u64 = 1 << 62;
 
-/// Bit of a call's ticket: the call is made for the second time. The rest is the ticket of its requests.
+/// Bit of a call's ticket. If it is set, the call is made for the second time. The rest of the ticket is the
+/// ticket of its requests.
 const AGAIN: u64 = 1 << 61;
 
 fn ticket(call: &Call<'_, '_>) -> u64 {
@@ -29,8 +30,8 @@ fn ticket(call: &Call<'_, '_>) -> u64 {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Makes a call that takes space or descriptors. If there are none, makes it once more when there may be
-    /// some.
+    /// Makes a call that needs space or descriptors. If the server has none, makes the call once more when
+    /// the server may have some again.
     pub(crate) fn with_space<V>(
         &self,
         call: &mut Call<'_, '_>,

@@ -1,4 +1,5 @@
-//! The client with a server in the same process: a translation of messages back to requests of a ramfs.
+//! Tests of the client with a server in the same process. The server translates messages back to requests to
+//! a ramfs.
 
 mod hostile;
 mod listing;

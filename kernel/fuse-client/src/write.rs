@@ -1,5 +1,5 @@
-//! Writes to files. A server does not say where it has appended, so an appending write also asks for the
-//! size.
+//! Writes to files. A server does not report the offset at which it has appended data. So an appending write
+//! also asks for the size of the file.
 
 use core::task::{Poll, ready};
 
@@ -38,7 +38,8 @@ impl<T: Transport> FuseClient<T> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(Written { count: 0, end: Some(offset) }));
         }
-        // Before the write and again after it: a read that is answered in between may have either data.
+        // Called before the write and again after it, because a read that is answered in between may have old
+        // or new data.
         self.read_ahead.invalidate(file.ino);
         match Stage::of(call) {
             Stage::First => {
@@ -83,7 +84,7 @@ impl<T: Transport> FuseClient<T> {
     fn ask_size(&self, call: &mut Call<'_, '_>, node: u64, count: u64) -> Reply<Written> {
         let extent = Extent { state: count, ..Extent::reply(size_of::<AttrOut>()) };
         match self.submit(call, Head::new(Opcode::Getattr, node, &GetattrIn::default()), extent) {
-            // The bytes are written, but their offset is unknown.
+            // The bytes were written, but their offset is unknown.
             Poll::Ready(Err(_)) => Poll::Ready(Ok(written(count, None))),
             _ => Poll::Pending,
         }
@@ -100,7 +101,7 @@ impl<T: Transport> FuseClient<T> {
         self.take(call, |payload, Tag { state, .. }| {
             if state != 0 {
                 let attr = payload.map_err(Failure::from).and_then(|payload| payload.all::<AttrOut>());
-                // The bytes are written even if this reply is an error.
+                // The bytes were written even if this reply is an error.
                 let size = attr.and_then(|attr| convert::attributes(ino, &attr)).map(|attr| attr.size);
                 return Ok(WriteStep::Done(written(state, size.ok())));
             }

@@ -1,12 +1,12 @@
 //! Kinds of requests.
 
-/// Kind of a request (`enum fuse_opcode`). In parentheses: the payload of the request → that of the reply. A
-/// name ends with a NUL.
+/// Kind of a request (`enum fuse_opcode`). The parentheses contain the payload of the request, an arrow, and
+/// the payload of the reply. A name ends with a NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Opcode {
     /// Finds a name in a directory, and takes a reference to the node (name → `EntryOut`). A node of 0 in the
-    /// reply: the name does not exist, for as long as the entry is valid.
+    /// reply means that the name does not exist. This may be cached as long as the entry is valid.
     Lookup = 1,
     /// Drops references to a node (`ForgetIn`, no reply).
     Forget = 2,

@@ -1,13 +1,13 @@
 //! The processor architecture: the contract that each architecture fulfils.
 //!
-//! `arch` is the lowest layer of the hal. It imports nothing of the layers above but [`crate::fallible`];
-//! what it must call of them it takes as a type parameter ([`trap::TrapHandler`], [`preempt::PreemptHooks`],
-//! [`startup::CpuResources`]), so that the calls stay direct. Outside of `arch` and `crate::platform` no code
-//! names a register, an instruction, an interrupt controller or the format of a table. `platform` may also
-//! use an architecture's own modules (`arch::x86_64`), since a platform is a board with one kind of
-//! processor.
+//! `arch` is the lowest layer of the hal. Of the layers above, it imports only [`crate::fallible`]. Where it
+//! must call their functions, it takes them as a type parameter ([`trap::TrapHandler`],
+//! [`preempt::PreemptHooks`], [`startup::CpuResources`]), so that the calls stay direct. Outside of `arch`
+//! and `crate::platform` no code names a register, an instruction, an interrupt controller or the format of a
+//! table. `platform` may also use an architecture's own modules (`arch::x86_64`), since a platform is a board
+//! with one kind of processor.
 //!
-//! An architecture is a folder beside `x86_64`, re-exported here, that provides:
+//! An architecture is a directory next to `x86_64`, re-exported here, that provides:
 //!
 //! | module | provides |
 //! | --- | --- |
@@ -26,7 +26,7 @@
 //! | [`trap`] | `TrapFrame`: the interrupted registers; [`trap::TrapHandler`] receives interrupts and exceptions in terms that no architecture owns ([`trap::Exception`]). |
 //!
 //! Every function is safe to call on any CPU from the moment that [`processor::Processor::enter`] has
-//! returned there, except where it says more.
+//! returned on that CPU, unless its documentation says otherwise.
 
 pub(crate) mod x86_64;
 

@@ -52,7 +52,7 @@ static STOPPED: TimeFunction = TimeFunction::new();
 /// be checked and scaled. It points to [`STOPPED`] or into [`TIMEKEEPER`].
 static FUNCTION: AtomicPtr<TimeFunction> = AtomicPtr::new((&raw const STOPPED).cast_mut());
 
-/// True if the counters of the CPUs need not agree.
+/// True if the counters of the CPUs may disagree.
 static IS_UNSYNCHRONIZED: AtomicBool = AtomicBool::new(false);
 /// The latest monotonic time that was returned; used if the counters do not agree.
 static LATEST: AtomicU64 = AtomicU64::new(0);
@@ -74,8 +74,8 @@ static WALL_CLOCK: SpinLock<Option<WallClock>> = SpinLock::new(None);
 /// [`SlewedClock::to_words`].
 static PUBLISHED: SeqLock<4> = SeqLock::new([0; 4]);
 
-/// The number of [`coarse`] at which [`wall_clock`] was last read, and the seconds and nanoseconds of that
-/// time. All ones before the first reading.
+/// State of the coarse clock: the result of [`coarse`] at the last reading of [`wall_clock`], and the seconds
+/// and nanoseconds that this reading returned. All ones before the first reading.
 static COARSE: SeqLock<3> = SeqLock::new([u64::MAX; 3]);
 
 /// Held while [`COARSE`] is changed.
@@ -162,7 +162,8 @@ fn monotonic_slow() -> u64 {
         return LATEST.fetch_max(now, Relaxed).max(now);
     }
     TIMEKEEPER.start(start, scale);
-    // A CPU that comes late must not undo a correction.
+    // A CPU that arrives here late must not undo a correction of the frequency, so this stores the function
+    // only if the clock is still stopped.
     let function = pointer_to(TIMEKEEPER.function());
     let _is_first = FUNCTION.compare_exchange(pointer_to(&STOPPED), function, Release, Relaxed).is_ok();
     now
@@ -184,8 +185,8 @@ pub fn coarse() -> u64 {
 /// A time since 1970 (UTC) in seconds and nanoseconds.
 pub type SecondsNanoseconds = [u64; 2];
 
-/// Time of [`wall_clock`] at its first reading with the present number of [`coarse`]. It is at most 4 ms old,
-/// and takes a third of the instructions.
+/// Returns the time of the first reading of [`wall_clock`] since [`coarse`] last changed. This time is at
+/// most 4 ms old, and reading it takes a third of the instructions of `wall_clock`.
 ///
 /// To be called without locks.
 #[inline]
@@ -219,7 +220,7 @@ fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
     let writer = COARSE_WRITER.lock();
     // The lock excludes other writers, so the read succeeds.
     let shown = COARSE.read(|words: [u64; 3]| words).unwrap_or([u64::MAX; 3]);
-    // If the counters of CPUs differ, the number does not say how old the time is.
+    // Publishes nothing if the counters of CPUs differ: then `tick` does not tell how old the time is.
     if !IS_UNSYNCHRONIZED.load(Relaxed) && (shown == [u64::MAX; 3] || shown < [tick, seconds, nanoseconds]) {
         COARSE.write(|| [tick, seconds, nanoseconds]);
     }
@@ -227,14 +228,15 @@ fn publish_coarse(tick: u64, time: u64) -> SecondsNanoseconds {
     [seconds, nanoseconds]
 }
 
-/// Nanoseconds since 1970 (UTC). Follows the host's wall clock. Only this function reads that, at most once
-/// per [`FOLLOW_INTERVAL`], so nothing wakes an idle machine for it. Without any wall clock, the time starts
-/// with 1970.
+/// Nanoseconds since 1970 (UTC). Follows the host's wall clock. Only this function reads the host's clock, at
+/// most once per [`FOLLOW_INTERVAL`], so no timer wakes an idle machine for this. On a machine without a wall
+/// clock, the time starts with 1970.
 ///
 /// To be called without locks.
 #[must_use]
 pub fn wall_clock() -> u64 {
-    // The counter is read first, as its reading waits for earlier loads. The words are loaded meanwhile.
+    // Reads the counter before the words: reading the counter waits for earlier loads, but not for the later
+    // loads of the words, which overlap with it.
     let read = |[due, words @ ..]: &[AtomicU64; 4]| {
         let now = monotonic();
         let [first, second, third] = words;
@@ -244,8 +246,8 @@ pub fn wall_clock() -> u64 {
     PUBLISHED.read_some(read).unwrap_or_else(wall_clock_slow)
 }
 
-/// The slow path: reads the host's wall clock if that is due. Other threads do not wait for it, except for
-/// the first reading.
+/// The slow path: reads the host's wall clock if the next reading is due. Other threads do not wait
+/// meanwhile, except during the first reading.
 #[cold]
 #[inline(never)]
 fn wall_clock_slow() -> u64 {
@@ -272,8 +274,8 @@ fn wall_clock_slow() -> u64 {
 impl WallClock {
     /// The clock at the first reading, at the monotonic time `start`.
     fn first(start: u64) -> Self {
-        // Only near the start, since the error of the counter's frequency grows with time. Later, the host is
-        // asked.
+        // Uses the time of the boot information only shortly after the start, since the error of the
+        // counter's frequency grows with time. Later, asks the host.
         let at_boot = if start < FOLLOW_INTERVAL { boot_wall_clock() } else { None };
         let time = at_boot.map(|zero| zero + start);
         let time = time.or_else(|| ops::time_source().wall_clock().map(HostTime::middle));
@@ -302,7 +304,7 @@ impl WallClock {
     }
 
     /// Corrects the counter's frequency, in Hz, if the host has measured it. The measurement gets better with
-    /// time, so the next correction is due when twice the time has passed.
+    /// time, so the next correction is due when twice as much time has passed since the start.
     fn correct_frequency(&mut self, now: u64, frequency: Option<u64>) {
         self.correction_due = now + now.min(MAX_CORRECTION_INTERVAL);
         if let Some(frequency) = frequency {
@@ -319,7 +321,8 @@ impl WallClock {
     }
 }
 
-/// Nanoseconds since 1970 (UTC) at the monotonic clock's zero, as the boot information has it.
+/// Nanoseconds since 1970 (UTC) at the monotonic clock's zero, according to the boot information; `None` if
+/// unknown.
 fn boot_wall_clock() -> Option<u64> {
     let start = boot_time();
     // The wall clock was read shortly before the kernel started.

@@ -10,7 +10,8 @@ pub fn write(stream: Stream, bytes: &[u8]) {
     ops::console().write(stream, bytes);
 }
 
-/// Writes the bytes that the console takes without waiting for the host; returns their number.
+/// Writes as many bytes as the console takes without waiting for the host. Returns the number of bytes
+/// written.
 #[must_use]
 pub fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     ops::console().try_write(stream, bytes)
@@ -22,7 +23,7 @@ pub fn driverless_writes() -> u32 {
     ops::console().driverless_writes()
 }
 
-/// Takes the next byte of the input, if one has arrived.
+/// Takes and returns the next byte of the input, if one has arrived.
 #[must_use]
 pub fn read() -> Option<u8> {
     ops::console().read()

@@ -23,9 +23,9 @@ use heap_region::HeapRegion as LocalHeap;
 #[derive(Debug)]
 pub(crate) struct CpuLocal {
     pub(crate) header: LocalHeader,
-    /// An interrupt was handled since the last [`crate::interrupts::wait`].
+    /// True if an interrupt was handled since the last [`crate::interrupts::wait`].
     pub(crate) woken: AtomicBool,
-    /// Another thread is to run.
+    /// True if another thread should run.
     pub(crate) reschedule: AtomicBool,
     /// The context of the running thread; [`NO_THREAD`] before there is one.
     pub(crate) current: AtomicPtr<Context>,
@@ -38,8 +38,8 @@ pub(crate) struct CpuLocal {
 }
 
 impl CpuLocal {
-    /// Creates the block for the CPU of this number. That of CPU 0 is all zero, and takes no room in the
-    /// image's file: [`Self::base`] sets the fields whose first value is not zero.
+    /// Creates the block for the CPU of this number. The block of CPU 0 is all zero, so it takes no space in
+    /// the image's file. [`Self::base`] sets the fields that must not be zero.
     pub(crate) const fn new(number: u32) -> Self {
         Self {
             header: LocalHeader::new(number),
@@ -52,8 +52,8 @@ impl CpuLocal {
         }
     }
 
-    /// Initialises the block; returns the base by which a CPU installs it. Interrupts are masked once, until
-    /// the CPU is ready for them.
+    /// Initialises the block, and returns the base with which a CPU installs it. The block starts with
+    /// interrupts masked once, until the CPU is ready for them.
     pub(crate) fn base(&'static self) -> Base {
         self.current.store((&raw const NO_THREAD).cast_mut(), Relaxed);
         #[cfg(any(feature = "tlsf", not(feature = "bump")))]

@@ -60,7 +60,7 @@ pub fn has_wide_vectors() -> bool {
     cpu::has_wide_vectors()
 }
 
-/// Starts all CPUs except the first. Each calls `main` later, with the mask that it has at its start. Called
+/// Starts all CPUs except the first. Each of them calls `main` later, with interrupts masked once. Called
 /// once. CPUs for which there is no memory are not started.
 pub fn start_others(main: fn(Masked) -> !) {
     let count = count();
@@ -108,7 +108,7 @@ pub fn send_reschedule(masked: &Masked, cpu: u32) {
     ops::smp().send_reschedule(cpu);
 }
 
-/// A static variable with a value for each CPU. There can be one such variable.
+/// A static variable with a value for each CPU. Only one such variable can have values.
 #[derive(Debug)]
 pub struct PerCpu<T: 'static> {
     /// Gives the variable a size, and so an address of its own. The address identifies the variable.
@@ -153,8 +153,8 @@ impl<T: Sync> PerCpu<T> {
     pub fn get(&'static self, masked: &Masked) -> Option<&'static T> {
         let _ = masked;
         let value = cpu_local::value(self.identity())?;
-        // SAFETY: the owner is this very variable, so `set` of it, which takes a `&'static T`, has stored the
-        // pointer before.
+        // SAFETY: the owner is this variable, so `set` of this variable has stored the pointer, which it made
+        // from a `&'static T`.
         let value = unsafe { NonNull::new_unchecked(value.cast::<T>()) };
         // SAFETY: `set` has stored a `&'static T`, which never ends; `T` is `Sync`, so that any thread on
         // this CPU may use it.

@@ -45,9 +45,12 @@ pub fn for_each_pci_device(mut found: impl FnMut(PciAddress, u16)) {
     }
 }
 
-/// The virtio device at an address of the PCI bus, and its interrupt line. This is `msi_line`, one of
-/// [`MSI_LINES`], on a running CPU, or on the first one if messages cannot address that CPU. If the device
-/// cannot send messages, it is a wired line of the first CPU. `None` if there is no such device.
+/// Returns the virtio device at an address of the PCI bus, and the device's interrupt line; `None` if there
+/// is no such device.
+///
+/// If the device can send messages, its line is `msi_line`, one of [`MSI_LINES`]. The messages go to `cpu`,
+/// which must be running, or to the first CPU if messages cannot address `cpu`. If the device cannot send
+/// messages, its line is a wired line of the first CPU.
 #[must_use]
 pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci<Window>, u8)> {
     let config = PciConfig::find()?;
@@ -58,8 +61,9 @@ pub fn pci_transport(address: PciAddress, cpu: u32, msi_line: u8) -> Option<(Pci
     Some((pci, line))
 }
 
-/// Sends the messages of a virtio device that uses MSI-X to a running CPU, or to the first one if messages
-/// cannot address that CPU. `msi_line` is the line that [`pci_transport`] has returned for the device.
+/// Makes a virtio device that uses MSI-X send its messages to `cpu`, which must be running, or to the first
+/// CPU if messages cannot address `cpu`. `msi_line` is the line that [`pci_transport`] has returned for the
+/// device.
 pub fn move_messages(address: PciAddress, cpu: u32, msi_line: u8) {
     let Some(config) = PciConfig::find() else { return };
     let message = ops::irq_chip().msi_message(cpu, msi_line).filter(|_| MSI_LINES.contains(&msi_line));

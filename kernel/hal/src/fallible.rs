@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// Moves a value into memory of the heap that is never freed; `None` if there is no memory. For the
-/// processor's few values; others are apart from blocks that are freed ([`crate::memory::leak`]).
+/// Moves a value into memory of the heap that is never freed; `None` if there is no memory. For the few
+/// values of `arch`. Other code uses [`crate::memory::leak`], which keeps permanent values apart from blocks
+/// that are freed.
 pub(crate) fn leak<T>(value: T) -> Option<&'static T> {
     let mut block = Vec::new();
     block.try_reserve_exact(1).ok()?;

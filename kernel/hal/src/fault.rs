@@ -21,8 +21,8 @@ pub enum FaultKind {
     StackOverflow,
     /// An access to a page of a stack for which there is no memory.
     NoMemoryForStack,
-    /// An access to a page of a block that has grown beyond the free memory, so that there is no memory for
-    /// the page.
+    /// An access to a page of a heap block for which there is no memory. The block has grown beyond the free
+    /// memory.
     NoMemory,
     /// An access to this address, for which the host has no memory.
     NoHostMemory(u64),
@@ -54,7 +54,7 @@ pub type FaultHandler = fn(&Fault) -> !;
 
 static HANDLER: Once<FaultHandler> = Once::new();
 
-/// Sets the handler of faults; the first call counts.
+/// Sets the handler of faults. Only the first call has an effect.
 pub fn set_handler(handler: FaultHandler) {
     HANDLER.call_once(|| handler);
 }
@@ -67,13 +67,13 @@ pub(crate) fn report(fault: &Fault) -> ! {
     }
 }
 
-/// Reads a word of a stack; `None` if it is not in the mapped part of one.
+/// Reads a word of a stack. Returns `None` if the address is not in the mapped part of a stack.
 pub fn stack_word(address: u64) -> Option<u64> {
     stack::read_frame(address).map(|(word, _)| word)
 }
 
 /// Reads a frame record: the caller's frame pointer, or 0 if there is no caller, and the return address.
-/// `None` if it is not in the mapped part of a stack.
+/// Returns `None` if the record is not in the mapped part of a stack.
 pub fn frame_record(frame_pointer: u64) -> Option<(u64, u64)> {
     // Frames of callers are at higher addresses.
     let caller = |next| if next > frame_pointer { next } else { 0 };

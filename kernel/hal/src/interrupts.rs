@@ -5,9 +5,9 @@
 //! meanwhile becomes pending, and is handled when the depth is back at zero. This needs no privileged
 //! instruction, so it is fast, and works where the kernel has no privilege.
 //!
-//! An interrupt after which another thread should run does not switch by itself. It sends the interrupted
-//! thread to [`crate::arch::preempt`], which saves all registers and calls
-//! [`preempt::PreemptHooks::preempted`]. From there on, the switch is that of any other code.
+//! If another thread should run after an interrupt, the interrupt does not switch threads itself. It
+//! redirects the interrupted thread to [`crate::arch::preempt`], which saves all registers and calls
+//! [`preempt::PreemptHooks::preempted`]. There the thread switches to another one like any other kernel code.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -24,18 +24,19 @@ use crate::tlb;
 /// Line of the CPU's timer. Lower numbers are the wired lines of devices.
 pub const TIMER: u8 = 16;
 
-/// Line of the reschedule IPI, by which a CPU makes another one look at its run queue.
+/// Line of the reschedule IPI. A CPU sends it to make another CPU check that CPU's run queue.
 pub const RESCHEDULE: u8 = 17;
 
-/// Bit of the pending lines that is not a line: makes the last unmask check whether another thread should
-/// run.
+/// Bit among the pending lines that stands for no line. While it is set, the last unmask checks if another
+/// thread should run.
 const PREEMPT: u8 = 18;
 
-/// Bit of the pending lines that is not a line: makes the platform do deferred work before a thread runs. The
-/// work is unnecessary while the CPU stays idle ([`ops::CpuControl::run_deferred`]).
+/// Bit among the pending lines that stands for no line. While it is set, the platform has deferred work to do
+/// before a thread runs ([`ops::CpuControl::run_deferred`]). The work is unnecessary while the CPU stays
+/// idle.
 const DEFERRED: u8 = 27;
 
-/// The mask of that bit.
+/// Mask with the bit [`DEFERRED`].
 pub(crate) const DEFERRED_BIT: u32 = 1 << DEFERRED;
 
 /// The lines of MSI vectors.
@@ -47,7 +48,7 @@ pub fn enable_line(line: u8) {
 }
 
 /// Connects a global system interrupt, edge-triggered and active high, to a line of [`MSI_LINES`] on the
-/// first CPU. `false` if no interrupt controller has this interrupt.
+/// first CPU. Returns false if no interrupt controller has this interrupt.
 #[must_use]
 pub fn connect(interrupt: u32, line: u8) -> bool {
     MSI_LINES.contains(&line) && ops::irq_chip().connect(interrupt, line)
@@ -65,7 +66,7 @@ pub struct Handlers {
 
 static HANDLERS: Once<Handlers> = Once::new();
 
-/// Sets the interrupt handlers; the first call counts.
+/// Sets the interrupt handlers. Only the first call has an effect.
 pub fn set_handlers(handlers: Handlers) {
     HANDLERS.call_once(|| handlers);
 }
@@ -93,7 +94,7 @@ impl Masked {
         ManuallyDrop::new(Self(PhantomData))
     }
 
-    /// Takes over the mask that a thread has at its start.
+    /// Creates the proof for a new thread, which starts with interrupts masked once. Dropping it unmasks.
     ///
     /// # Panics
     ///
@@ -128,7 +129,7 @@ impl Drop for Masked {
 ///
 /// # Panics
 ///
-/// If they are not: a lock is held.
+/// If interrupts are not masked, or masked more than once because a lock is held.
 #[inline]
 pub(crate) fn assert_depth() {
     assert!(local::is_masked_once(), "a lock is held, or interrupts are not masked");
@@ -140,13 +141,14 @@ pub(crate) fn debug_assert_masked() {
     debug_assert!(local::mask_depth() != 0, "interrupts are not masked");
 }
 
-/// Masks interrupts on this CPU until [`unmask`] has been called as many times.
+/// Masks interrupts on this CPU by incrementing the mask depth. Each call is undone by one call of
+/// [`unmask`].
 #[inline]
 pub(crate) fn mask() {
     local::mask();
 }
 
-/// Takes back one [`mask`]. Handles pending lines if it was the last one.
+/// Decrements the mask depth. If it is then zero, handles the pending lines.
 #[inline]
 pub(crate) fn unmask() {
     preempt::unmask::<Hooks>();
@@ -270,7 +272,7 @@ pub(crate) fn enter_exception() {
     mask();
 }
 
-/// Takes back the mask of [`enter_exception`], before the return to the interrupted code.
+/// Undoes the mask of [`enter_exception`], before the return to the interrupted code.
 pub(crate) fn leave_exception(frame: &mut TrapFrame) {
     let header = &cpu_local::current().header;
     if header.mask_depth() == 1 {
@@ -299,8 +301,8 @@ pub(crate) fn enable() {
     unmask();
 }
 
-/// Waits until an interrupt has been handled since the last call. May return early. Interrupts must be masked
-/// once; they are unmasked while it waits.
+/// Returns once an interrupt has been handled on this CPU since the last call, and waits for an interrupt
+/// until then. May return early. Interrupts must be masked once. They are unmasked during the wait.
 pub fn wait(masked: &mut Masked) {
     let _ = masked;
     assert_depth();

@@ -1,7 +1,7 @@
 //! The hardware abstraction layer: the part of the kernel that touches hardware.
 //!
-//! With the system-call shims, the entry points and the network stack's two tables of functions this is the
-//! only kernel code that is `unsafe`; everything above it is safe Rust over what this crate offers:
+//! Only this crate, the system-call shims, the entry points and the network stack's two tables of functions
+//! contain `unsafe` kernel code. All other code is safe Rust that uses what this crate offers:
 //!
 //! | module | offers |
 //! | --- | --- |
@@ -23,9 +23,9 @@
 //!
 //! # Layers
 //!
-//! Imports point downwards. What differs between processors is at the bottom, behind the contract that `arch`
-//! documents. What differs between machines is at the top, in `platform`; the layers between reach it through
-//! the traits in `ops`, one for each concern.
+//! A layer imports only the layers below it. Code that depends on the processor is at the bottom, in `arch`,
+//! which documents its contract. Code that depends on the machine is at the top, in `platform`. The layers
+//! between call it through the traits in `ops`, one for each concern.
 //!
 //! ```text
 //! boot                                     initialises everything, in order

@@ -105,7 +105,7 @@ pub fn direct_mapping() -> AddressRange {
     paging::with(|memory| memory.direct_mapping())
 }
 
-/// Reserves addresses without memory. They are never given back.
+/// Reserves addresses without memory, permanently. Returns the first address.
 pub(crate) fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory> {
     paging::with(|memory| memory.allocate_addresses(size, PAGE_SIZE))
 }
@@ -217,8 +217,8 @@ impl Drop for HostPage {
     }
 }
 
-/// Copies bytes of the image from an address on, at most a page. `false` if they are not all mapped parts of
-/// the image.
+/// Copies at most a page of the image's bytes, beginning at `address`. Returns false if not all of them are
+/// in mapped parts of the image.
 #[inline(never)]
 pub fn read_image(address: u64, bytes: &mut [u8]) -> bool {
     let (image, size) = (image(), bytes.len() as u64);
@@ -246,7 +246,7 @@ pub struct ImagePart {
     pub access: Access,
 }
 
-/// The part of the image that begins at an address; `None` after the end of the image.
+/// The part of the image that begins at an address; `None` beyond the end of the image.
 #[must_use]
 pub fn image_part(start: u64) -> Option<ImagePart> {
     let image = image();

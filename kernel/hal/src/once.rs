@@ -1,9 +1,9 @@
 //! A value that is initialised once, for state that is set at the start of the kernel or at its first use.
 //!
 //! A state of one byte says whether the value is missing, is being made, or is there. The caller that changes
-//! it from missing to being made initialises the value; others spin until it has. Afterwards, reading the
-//! value takes one load of the state. The part that is compiled for each type and initialiser is small, since
-//! there are some fifty of them, and each is used once.
+//! the state from missing to being made initialises the value; other callers spin until the value is there.
+//! Afterwards, reading the value takes one load of the state. The code that is compiled for each type and
+//! initialiser is kept small, since the kernel has about fifty of them, and each is used once.
 //!
 //! `kernel/models` compiles this file with loom's atomics and cells, which check each access to the value.
 #![cfg_attr(loom, expect(unsafe_code, reason = "the crate of the models denies it"))]
@@ -125,8 +125,8 @@ impl<T> Once<T> {
     }
 }
 
-/// Changes a state from [`EMPTY`] to [`BUSY`]. `false` if it is [`READY`], perhaps because another caller has
-/// made the value meanwhile.
+/// Changes a state from [`EMPTY`] to [`BUSY`] and returns true. Returns false if the state is [`READY`],
+/// perhaps because another caller has made the value meanwhile.
 #[cold]
 #[inline(never)]
 fn begin(state: &AtomicU8) -> bool {

@@ -1,8 +1,9 @@
 //! Platform operations: what the hal needs of the machine that it runs on, one trait for each concern.
 //!
-//! This is the seam between the layers above, which call it, and `crate::platform` further up, which
-//! implements it for each kind of machine (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). One platform
-//! is chosen when the kernel starts ([`set`]); a call of an operation is one indirect call.
+//! `crate::platform` implements the traits for each kind of machine, and the other layers of the hal call
+//! them (compare `smp_ops`, `pv_ops` and `irq_chip` of Linux). So these layers depend on the traits, and not
+//! on a platform. The kernel chooses one platform when it starts ([`set`]). A call of an operation is one
+//! indirect call.
 
 mod console;
 mod cpu;
@@ -46,7 +47,7 @@ struct Operations {
 
 static OPERATIONS: Once<Operations> = Once::new();
 
-/// Sets the platform; the first call counts.
+/// Sets the platform. Only the first call has an effect.
 pub(crate) fn set(platform: &'static impl Platform) {
     OPERATIONS.call_once(|| Operations {
         console: platform,
@@ -65,7 +66,8 @@ pub(crate) fn set(platform: &'static impl Platform) {
 fn operations() -> &'static Operations {
     match OPERATIONS.get() {
         Some(operations) => operations,
-        // Exceptions are handled, and the heap is there, only after `set`: this is not reached.
+        // Not reached: the kernel calls `set` before it sets up the exception handlers and the heap, and no
+        // code before that calls an operation.
         None => crate::arch::cpu::stop(),
     }
 }
@@ -91,11 +93,11 @@ accessors! {
     device_access: DeviceAccess;
     /// The interrupt controllers.
     irq_chip: IrqChip;
-    /// Maintenance of mappings beside the page tables.
+    /// Maintenance of mappings in addition to the page tables.
     mmu: Mmu;
-    /// The end of the machine.
+    /// Shutdown of the machine, and the power button.
     power: Power;
-    /// The other CPUs.
+    /// Start of the secondary CPUs, and interrupts between CPUs.
     smp: Smp;
     /// Sources of the time of day and of the counter's frequency.
     time_source: TimeSource;

@@ -32,7 +32,7 @@ pub(crate) fn choose(info: &BootInfo) {
     }
 }
 
-/// Ends a machine whose boot information is invalid, in the way of a PC.
+/// Ends a machine whose boot information is invalid, as if it were a PC.
 pub(crate) fn exit_without_boot_info() -> ! {
     pc::Pc.exit(NOT_STARTED)
 }

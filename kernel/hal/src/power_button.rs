@@ -8,8 +8,8 @@ pub fn line() -> Option<u8> {
     ops::power().power_button_line()
 }
 
-/// Enables the interrupt of the button. A handler is registered for its line. Until this call, the host ends
-/// the machine instead of pressing the button.
+/// Enables the interrupt of the button. The caller has registered a handler for [`line()`]. Until this call,
+/// the host ends the machine instead of pressing the button.
 pub fn enable() {
     ops::power().enable_power_button();
 }

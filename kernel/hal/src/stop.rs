@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 /// The CPU that has stopped the others.
 static STOPPING_CPU: AtomicU32 = AtomicU32::new(NONE);
 
-/// Stops all other CPUs until the machine ends, so that this one can report a fault. `false` if this CPU has
-/// already done so. If another CPU has done so, this one stops here.
+/// Stops all other CPUs until the machine ends, so that this CPU can report a fault. Returns false if this
+/// CPU has already stopped the others. If another CPU has stopped the others, this one stops here.
 pub fn stop_others() -> bool {
     let here = local::number();
     match STOPPING_CPU.compare_exchange(NONE, here, Ordering::AcqRel, Ordering::Acquire) {

@@ -10,7 +10,7 @@ use crate::once::Once;
 
 static TABLES: Once<(&'static [u8], &'static [u8])> = Once::new();
 
-/// Takes the tables' addresses from the boot information.
+/// Reads the addresses of the tables from the boot information.
 pub(crate) fn init(info: &BootInfo) {
     let bytes = |range: Region| {
         let start = with_exposed_provenance(to_usize(info.direct_map.start + range.start));

@@ -1,8 +1,8 @@
 //! Spinlocks. A thread that holds one must not sleep, nor drop a value whose `Drop` may sleep.
 //!
-//! [`SpinLock`] increments the mask depth, and a switch to another thread asserts that the depth is that of
-//! its own mask only. [`MaskedLock`] does not change the depth. It borrows the [`Masked`], which a switch
-//! takes exclusively.
+//! [`SpinLock`] increments the mask depth, and a switch to another thread asserts that the depth is one, so
+//! it panics while such a lock is held. [`MaskedLock`] does not change the depth. It borrows the [`Masked`].
+//! A switch needs an exclusive reference to that, so a switch while the lock is held does not compile.
 
 mod word_lock;
 
@@ -20,7 +20,7 @@ pub use word_lock::{WordGuard, WordLock};
 /// handler may take it too.
 pub type SpinLock<T> = lock_api::Mutex<RawSpinLock, T>;
 
-/// A spinlock that is only taken where interrupts are masked already.
+/// A spinlock that is taken only where interrupts are masked already.
 #[derive(Debug, Default)]
 pub struct MaskedLock<T>(lock_api::Mutex<RawMaskedLock, T>);
 
@@ -30,8 +30,8 @@ impl<T> MaskedLock<T> {
         Self(lock_api::Mutex::const_new(RawMaskedLock::INIT, value))
     }
 
-    /// Calls `action` with the value while the lock is held. `action` cannot switch to another thread, which
-    /// takes an exclusive reference to `masked`.
+    /// Calls `action` with the value while the lock is held. `action` cannot switch to another thread, since
+    /// a switch needs an exclusive reference to `masked`.
     #[inline]
     pub fn with<R>(&self, masked: &Masked, action: impl FnOnce(&mut T) -> R) -> R {
         let _ = masked;
@@ -39,9 +39,9 @@ impl<T> MaskedLock<T> {
     }
 
     /// Calls `action` with the value while the lock is held, for callers that know that interrupts are masked
-    /// but have no [`Masked`]. If they are not masked, and an interrupt handler takes the lock on the same
-    /// CPU, it spins forever. `action` must not switch to another thread. The scheduler's action cannot,
-    /// since the scheduler itself has no threads to switch between.
+    /// but have no [`Masked`]. If interrupts are not masked, and an interrupt handler takes the lock on the
+    /// same CPU, the handler spins forever. `action` must not switch to another thread. The scheduler's
+    /// action cannot, since the scheduler itself has no threads to switch between.
     #[inline]
     pub fn with_unchecked_mask<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         interrupts::debug_assert_masked();
@@ -77,7 +77,7 @@ impl RawMaskedLock {
     }
 }
 
-/// Waits for another CPU that holds a lock.
+/// Waits while `is_held` returns true, because another CPU holds a lock.
 fn wait_while(is_held: impl Fn() -> bool) {
     let mut backoff = Backoff::default();
     while is_held() {

@@ -20,12 +20,13 @@ thread_local! {
     static MEMORY_RETURN: Cell<MemoryReturn> = const { Cell::new(MemoryReturn::Never) };
 }
 
-/// Number of TLB flushes that the test which calls this has caused.
+/// Number of TLB flushes that the calling test has caused.
 pub(crate) fn flush_count() -> usize {
     FLUSH_COUNT.get()
 }
 
-/// Sets how the platform takes memory back in the test that calls this; at first it does not.
+/// Sets the way in which the platform takes memory back in the calling test. Initially the platform does not
+/// take memory back.
 pub(crate) fn set_memory_return(kind: MemoryReturn) {
     MEMORY_RETURN.set(kind);
 }

@@ -12,7 +12,8 @@ use crate::sync::SpinLock;
 
 /// A thread as the processor sees it: its stack, its thread-local variables, and its saved context.
 ///
-/// Stack and variables stay when the thread ends, so that the next use of this value need not allocate them.
+/// The stack and the variables stay allocated when the thread ends, so that the next use of this value need
+/// not allocate them.
 #[derive(Debug)]
 pub struct Thread {
     context: Context,
@@ -32,11 +33,12 @@ impl Thread {
         Self { context: Context::new(), resources: SpinLock::new(None) }
     }
 
-    /// Makes this the running thread of the calling CPU: the code that has run on it since its start.
+    /// Makes this the running thread of the calling CPU. The thread then stands for the code that has run on
+    /// this CPU since its start.
     ///
     /// # Panics
     ///
-    /// If the CPU has such a thread already, or this one has been used.
+    /// If the CPU has a running thread already, or if this thread has been used before.
     pub fn adopt_cpu(&'static self, masked: &Masked) {
         let _ = masked;
         let local = cpu_local::current();
@@ -113,9 +115,9 @@ pub fn switch(masked: &mut Masked, to: &'static Thread) {
 
 /// Code of a thread.
 pub trait ThreadMain {
-    /// Runs as the thread. The thread ends when this returns, and not earlier: others may have references to
-    /// its stack, and the stack is used again from then on. `masked` is the mask with which the thread
-    /// starts. Returns a mask, and the thread that runs next.
+    /// Runs as the thread. The thread ends only when this returns: until then, other threads may have
+    /// references to its stack, and afterwards the stack is reused. `masked` is the mask with which the
+    /// thread starts. Returns a mask, and the thread that runs next.
     fn run(masked: Masked) -> (Masked, &'static Thread);
 }
 
@@ -135,11 +137,12 @@ fn leave<const ENDED: bool>(masked: &mut Masked, to: &'static Thread) {
     let _ = masked;
     interrupts::assert_depth();
     let from = cpu_local::replace_context(&to.context);
-    // SAFETY: the pointer is that of a static context or, stored by `adopt_cpu` or an earlier call of this
-    // function, that of one in a `&'static Thread`: `CpuLocal::current` never is another.
+    // SAFETY: `CpuLocal::current` is either the address of the static `NO_THREAD`, or the address of a
+    // context in a `&'static Thread`, stored by `adopt_cpu` or by an earlier call of this function. Both are
+    // valid forever.
     let from = unsafe { &*from };
     // SAFETY: `adopt_cpu` and this function, which alone switch threads, keep `current` at the context of the
-    // thread that runs on this CPU; before `adopt_cpu` it is one that no thread has, and so is never switched
-    // to. Interrupts are masked once (asserted).
+    // thread that runs on this CPU; before `adopt_cpu` it is a context that no thread has, and so is never
+    // switched to. Interrupts are masked once (asserted).
     unsafe { from.switch::<ENDED>(&to.context) };
 }

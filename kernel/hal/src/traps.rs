@@ -41,7 +41,7 @@ impl TrapHandler for Traps {
     }
 }
 
-/// Handles an exception, in which interrupts are masked. Returns if the interrupted code can continue.
+/// Handles an exception, with interrupts masked. Returns only if the interrupted code can continue.
 fn handle(exception: Exception, frame: &TrapFrame) {
     let is_handled = match exception {
         Exception::SingleStep => true,

@@ -10,7 +10,7 @@ use crate::once::Once;
 
 static ARCHIVE: Once<&'static [u8]> = Once::new();
 
-/// Takes the archive's address from the boot information.
+/// Reads the address of the archive from the boot information.
 pub(crate) fn init(info: &BootInfo) {
     if info.tree.size == 0 {
         return;

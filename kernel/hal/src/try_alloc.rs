@@ -17,8 +17,8 @@ pub fn arc<T>(value: T) -> Option<Arc<T>> {
 }
 
 /// Allocates an `Arc` and initialises it with the result of `make`; `None` without memory. `make` must not
-/// allocate. A large value is made in place instead of being moved there: no path is left on which it would
-/// be dropped elsewhere.
+/// allocate. The compiler constructs a large value in place instead of moving it into the `Arc`, since on no
+/// path the value would have to be dropped outside of the `Arc`.
 #[inline(always)]
 pub fn arc_with<T>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with_block(COUNTS_SIZE + size_of::<T>(), align_of::<T>(), || Arc::new(make()))

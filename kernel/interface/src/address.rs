@@ -3,7 +3,7 @@
 /// Size of a page in bytes: 4 KiB.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Size of a large page in bytes: 2 MiB, which an entry of a page directory maps.
+/// Size of a large page in bytes: 2 MiB. An entry of a page directory maps a large page.
 pub const LARGE_PAGE_SIZE: u64 = 2 << 20;
 
 /// A half-open range of addresses, `start..end`.

@@ -1,9 +1,9 @@
-//! Boot images: the loader and an executable in one ELF file, as `cargo xtask image` writes it, perhaps with
-//! a tree of files.
+//! Boot images: the loader and an executable in one ELF file, which `cargo xtask image` writes. A boot image
+//! may also contain an initial tree of files.
 //!
-//! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. A third one is a tar archive
-//! ([`crate::tar`]) with the initial tree of files, in the pages after the executable. The loader finds both
-//! by a [record](LoaderRecord) in its own segment.
+//! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. The third segment, if there is
+//! one, is a tar archive ([`crate::tar`]) with the initial tree of files, in the pages after the executable.
+//! A [record](LoaderRecord) in the loader's own segment tells the loader where both are.
 
 use elf::ElfBytes;
 use elf::abi;
@@ -18,7 +18,7 @@ pub const EXECUTABLE_ADDRESS: u64 = 2 << 20;
 /// Magic number of the loader's record.
 pub const MAGIC: [u8; 8] = *b"HRMTPLD2";
 
-/// The loader's record. All fields but the first one are 0 in a loader alone.
+/// The loader's record. In a loader without an executable, all fields except the first one are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct LoaderRecord {
@@ -47,7 +47,7 @@ pub struct BootImage<'a> {
     pub tree: &'a [u8],
 }
 
-/// The parts of a boot image; `None` for any other file.
+/// Returns the parts of a boot image, or `None` for any other file.
 #[must_use]
 pub fn parse(file: &[u8]) -> Option<BootImage<'_>> {
     if !image::has_bounded_tables(file) {

@@ -3,18 +3,18 @@
 //! The kernel is entered at the image's entry point in 64-bit mode, with interrupts disabled and the address
 //! of a [`BootInfo`] in the first argument register (`rdi`):
 //!
-//! - paging is enabled with the page tables at [`BootInfo::page_table_root`], which the kernel owns from now
-//!   on;
-//! - the image is mapped at [`BootInfo::image`], each page with the access rights of its segment and none
-//!   both writable and executable, and is relocated;
+//! - paging is enabled with the page tables at [`BootInfo::page_table_root`]; the kernel owns these tables
+//!   from now on;
+//! - the image is relocated and is mapped at [`BootInfo::image`]; each page has the access rights of its
+//!   segment, and no page is both writable and executable;
 //! - physical address `a`, up to [`BootInfo::direct_map`]`.size`, is readable at `direct_map.start + a`, and
 //!   writable unless it is a part of the image that is not writable at its own address;
 //! - the pages of [`BootInfo::symbols`] are readable in the same way, at any physical address; they are not
 //!   free memory;
 //! - the pages of [`BootInfo::tree`] are readable, too, and not writable;
-//! - the first 512 GiB of addresses belong to the loader, which runs there until it enters the kernel; the
-//!   kernel unmaps them;
-//! - the GDT is the loader's; the kernel loads its own before it uses free memory;
+//! - the first 512 GiB of virtual addresses belong to the loader, which runs there until it enters the
+//!   kernel; the kernel unmaps them;
+//! - the GDT is the loader's; the kernel must load its own GDT before it uses free memory;
 //! - the stack pointer is undefined.
 //!
 //! The fixed part is followed by the free regions of physical memory, the virtio-mmio devices that no bus can
@@ -152,7 +152,7 @@ pub struct BootInfo {
     /// The direct map: virtual address of physical address 0, and size of the physical memory that is mapped
     /// so far.
     pub direct_map: Region,
-    /// Virtual addresses for the kernel's own mappings: a multiple of the memory's size.
+    /// Virtual addresses for the kernel's own mappings. Their number is a multiple of the memory's size.
     pub free_addresses: Region,
     /// Physical address of the top-level page table.
     pub page_table_root: u64,
@@ -174,7 +174,7 @@ pub struct BootInfo {
     pub seed: [u8; 32],
     /// Number of valid bytes in [`Self::seed`]; 0 if the host provides none.
     pub seed_size: u32,
-    /// Number of CPUs, if their APIC IDs are 0, 1, 2, …; else 0, and firmware tables list them.
+    /// Number of CPUs if their APIC IDs are 0, 1, 2, …; else 0, and then firmware tables list the CPUs.
     pub cpus: u32,
     /// Number of [`Region`]s of free physical memory that follow.
     pub region_count: u32,
@@ -196,7 +196,7 @@ pub enum BootInfoError {
     /// The ABI version of the loader or hypervisor differs.
     #[error("boot information of ABI version {0}, expected {expected}", expected = crate::note::ABI_VERSION)]
     Version(u32),
-    /// It is truncated, or a part is too long.
+    /// The boot information is truncated, or a part is too long.
     #[error("boot information is too small for what it announces")]
     Truncated,
     /// The platform is unknown.

@@ -3,9 +3,9 @@
 //! Words are separated by white space. Words before `--` are options of the form `name=value`; words after it
 //! are the program's arguments. [`NetworkOptions`] and [`MountOptions`] are parsed separately from the other
 //! options. A backslash escapes the next byte, and double quotes enclose white space (an empty argument is
-//! `""`). Boot loaders prepend words (GRUB and QEMU the kernel's file name), and other kernels have other
-//! options, so words that are not known options are ignored. A line without `--` that has a word which is no
-//! option is an error of the user ([`CommandLine::misplaced`]).
+//! `""`). Words that are not known options are ignored, because boot loaders prepend words (GRUB and QEMU
+//! prepend the kernel's file name), and other kernels have other options. But if a line without `--` has a
+//! word that does not look like an option, the user has made an error ([`CommandLine::misplaced`]).
 //!
 //! ```
 //! use hermit_interface::command_line::CommandLine;
@@ -174,7 +174,8 @@ impl CommandLine {
     }
 }
 
-/// Iterator over the unquoted words of a line, each with whether any part of it was quoted.
+/// Iterator over the words of a line, without their quotes. Each item also has a flag, which is true if any
+/// part of the word was quoted.
 struct WordIter<'a> {
     rest: &'a [u8],
 }
@@ -190,8 +191,8 @@ impl Iterator for WordIter<'_> {
 }
 
 impl WordIter<'_> {
-    /// Replaces `word` by the next one, and returns whether it is quoted. A word is no longer than the line:
-    /// it does not allocate if there is room for that.
+    /// Replaces `word` by the next word. Returns true if the word is quoted. Does not allocate memory if
+    /// `word` has room for the whole line, since no word is longer than the line.
     fn next_to(&mut self, word: &mut Vec<u8>) -> Option<bool> {
         word.clear();
         self.rest = self.rest.trim_ascii_start();

@@ -1,8 +1,8 @@
 //! Exit of a guest: ports and exit statuses.
 //!
-//! Under QEMU a guest exits with two I/O ports, since `isa-debug-exit` alone carries only seven bits: a byte
-//! written to [`STATUS_PORT`] (an `isa-debugcon` whose character device the build tool reads) is the exit
-//! status, and a write to [`QUIT_PORT`] (an `isa-debug-exit`) ends QEMU.
+//! Under QEMU, a guest uses two I/O ports to exit, since `isa-debug-exit` alone carries only seven bits.
+//! First it writes the exit status as a byte to [`STATUS_PORT`], an `isa-debugcon` whose character device the
+//! build tool reads. Then a write to [`QUIT_PORT`], an `isa-debug-exit`, ends QEMU.
 
 /// I/O port that takes the exit status as one byte.
 pub const STATUS_PORT: u16 = 0xf8;
@@ -10,9 +10,10 @@ pub const STATUS_PORT: u16 = 0xf8;
 /// I/O port that ends the virtual machine on any write.
 pub const QUIT_PORT: u16 = 0xf4;
 
-/// I/O port to which the kernel writes a byte once the program handles requests to end: from then on the host
-/// presses the power button ([`crate::machine::POWER_BUTTON_LINE`], or ACPI's) and waits, instead of ending
-/// the machine at once. Under QEMU it is an `isa-debugcon`, as [`STATUS_PORT`] is.
+/// I/O port to which the kernel writes a byte when the program begins to handle requests to end. After that,
+/// the host does not end the machine at once. Instead, it presses the power button
+/// ([`crate::machine::POWER_BUTTON_LINE`], or ACPI's) and waits. Under QEMU, the port is an `isa-debugcon`,
+/// as [`STATUS_PORT`].
 pub const SHUTDOWN_HANDLED_PORT: u16 = 0xf9;
 
 /// Status if the guest could not be started: the image or the machine configuration is invalid. The same

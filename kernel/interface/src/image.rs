@@ -27,8 +27,9 @@ pub const MAX_SIZE: u64 = 1 << 30;
 /// Size of a symbol table entry (`Elf64_Sym`) in bytes.
 pub const SYMBOL_SIZE: usize = 24;
 
-/// Maximum number of program headers. Linkers write about ten. Each of them costs a constant number of passes
-/// over a part of the file, so their number bounds the time that a check takes, whatever the file contains.
+/// Maximum number of program headers. Linkers write about ten. The check makes a constant number of passes
+/// over a part of the file for each header, so this limit also bounds the time of the check, whatever the
+/// file contains.
 pub const MAX_PROGRAM_HEADERS: u16 = 64;
 
 /// Maximum size in bytes of a segment of notes. Compilers and linkers write some hundred bytes.
@@ -144,14 +145,14 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// Calls a function for each relative relocation: offset of a word from the image's start, and addend.
-    /// The relocated word is the image's start plus the addend.
+    /// Calls a function for each relative relocation, with the offset of a word from the image's start, and
+    /// an addend. The value of the relocated word is the address of the image's start plus the addend.
     pub fn for_each_relocation(&self, relocate: impl FnMut(u64, u64)) {
         self.relocations.for_each(self, relocate);
     }
 
-    /// The pages that are made read-only after relocation (`PT_GNU_RELRO`): start and end, relative to the
-    /// image's start.
+    /// Returns the pages that are made read-only after relocation (`PT_GNU_RELRO`), as start and end relative
+    /// to the image's start.
     #[must_use]
     pub fn read_only_after_relocation(&self) -> Option<(u64, u64)> {
         let header = self.header(abi::PT_GNU_RELRO)?;
@@ -170,8 +171,8 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The symbol table (ELF gABI, "Sections"). An image boots without one, so an invalid symbol table counts
-    /// as none.
+    /// Returns the symbol table (ELF gABI, "Sections"). An image boots without a symbol table, so an invalid
+    /// one is ignored.
     #[must_use]
     pub fn symbols(&self) -> Option<SymbolTable<'a>> {
         let sections = self.sections?;
@@ -198,7 +199,7 @@ fn word(entry: &[u8], at: usize) -> u64 {
 ///
 /// # Errors
 ///
-/// The first error that is found.
+/// The first error that the check finds.
 pub fn check(bytes: &[u8]) -> Result<Image<'_>, ImageError> {
     let file = parse(bytes)?;
     let headers = file.segments().ok_or(ImageError::Truncated("program headers"))?;
@@ -254,10 +255,10 @@ fn header_counts(file: &[u8]) -> Option<[u16; 2]> {
     Some([half(56)?, half(60)?])
 }
 
-/// Returns true if the file header of a 64-bit file itself has the sizes of both tables, and that of the
-/// program headers is within its bound. Otherwise their numbers, of 32 and 64 bits, are in the first section
-/// header (ELF gABI, `PN_XNUM` and `SHN_LORESERVE`): no image has as many, and reading such tables would take
-/// as long as the file is large.
+/// Returns true if the file header of a 64-bit file itself contains the sizes of both header tables, and if
+/// the number of program headers is within its limit. Otherwise the numbers, of 32 and 64 bits, would be in
+/// the first section header (ELF gABI, `PN_XNUM` and `SHN_LORESERVE`). No image has so many headers, and
+/// reading such tables could take time in proportion to the size of the file.
 pub(crate) fn has_bounded_tables(file: &[u8]) -> bool {
     let has_sections = file.get(40..48).is_some_and(|offset| offset != [0; 8]);
     header_counts(file).is_some_and(|[program_headers, section_headers]| {
@@ -265,8 +266,8 @@ pub(crate) fn has_bounded_tables(file: &[u8]) -> bool {
     })
 }
 
-/// Checks that the section headers are in the file. Booting does not need them, but they come last, so that a
-/// truncated file is detected.
+/// Checks that the section headers are in the file. Booting does not need them. But they are at the end of
+/// the file, so this check detects a truncated file.
 fn check_section_headers(bytes: &[u8], file: &ElfBytes<'_, LittleEndian>) -> Result<(), ImageError> {
     let size = u64::from(file.ehdr.e_shnum) * u64::from(file.ehdr.e_shentsize);
     match file.ehdr.e_shoff.checked_add(size) {

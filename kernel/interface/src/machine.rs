@@ -2,8 +2,8 @@
 //!
 //! Memory starts at address 0, with a hole below 4 GiB ([`HOLE`]). Each CPU has a local APIC, whose ID is the
 //! CPU's number. Virtio-mmio devices lie in the hole, listed in boot information. Interrupt line `n` is
-//! edge-triggered, with vector [`FIRST_VECTOR`]` + n`, and delivered to CPU 0; it needs an EOI to the local
-//! APIC only. The first console device has standard input and output, and the second one, if there is one,
+//! edge-triggered, has vector [`FIRST_VECTOR`]` + n`, and is delivered to CPU 0. It needs only an EOI to the
+//! local APIC. The first console device has standard input and output, and the second one, if there is one,
 //! standard error. [`crate::exit`] describes the exit ports. [`CLOCK`] is the host's clock. There is no
 //! serial port, no 8259A, I/O APIC, 8254 or RTC, no PCI and no firmware.
 
@@ -17,23 +17,23 @@ pub const TEXT_PORT: u16 = 0xe9;
 pub const ERROR_TEXT_PORT: u16 = 0xea;
 
 /// I/O port by which the guest returns free memory to the host: a word of 32 bits ([`encode_returned`]). The
-/// contents of that memory are lost: the next access finds zeros. Only if the hypervisor announces it
-/// ([`crate::boot_info::TAKES_MEMORY_BACK`]).
+/// contents of that memory are lost: the next access finds zeros. The port exists only if the hypervisor
+/// announces it ([`crate::boot_info::TAKES_MEMORY_BACK`]).
 pub const RETURN_PORT: u16 = 0xfa;
 
-/// Unit of the memory that is returned, in bytes.
+/// Unit in which memory is returned, in bytes.
 pub const RETURN_UNIT: u64 = 64 << 10;
 
-/// Maximum size in bytes of the memory that one write to [`RETURN_PORT`] returns, which bounds the time that
-/// it takes.
+/// Maximum size in bytes of the memory that one write to [`RETURN_PORT`] returns. It bounds the time that the
+/// write takes.
 pub const MAX_RETURNED: u64 = 2 << 20;
 
-/// Number of bits of [`encode_returned`] that are the number of units. The number of the first unit is above
-/// them.
+/// Number of low bits in a word of [`encode_returned`] that hold the number of units. The bits above them
+/// hold the number of the first unit.
 const UNIT_COUNT_BITS: u32 = 6;
 
-/// Encodes `size` bytes of physical memory at `start` for [`RETURN_PORT`]. `None` if they are not 1 to
-/// [`MAX_RETURNED`]` / `[`RETURN_UNIT`] whole units below 4 TiB: more does not fit into the word.
+/// Encodes `size` bytes of physical memory at `start` for [`RETURN_PORT`]. Returns `None` if they do not fit
+/// into the word: they must be 1 to [`MAX_RETURNED`]` / `[`RETURN_UNIT`] whole units below 4 TiB.
 #[must_use]
 pub fn encode_returned(start: u64, size: u64) -> Option<u32> {
     let is_valid = start.is_multiple_of(RETURN_UNIT)
@@ -55,8 +55,8 @@ pub fn decode_returned(word: u32) -> Option<Region> {
 /// Hole in physical memory, where virtio-mmio devices and local APICs lie.
 pub const HOLE: Region = Region { start: 0xd000_0000, size: 0x3000_0000 };
 
-/// Registers of the host's clock, behind those of the devices. Each is read by one access of eight bytes; all
-/// ones mean that the hypervisor does not know it.
+/// Registers of the host's clock, at the addresses after those of the devices. A register is read by one
+/// access of eight bytes. All ones mean that the hypervisor does not know the register.
 pub const CLOCK: Region = Region { start: HOLE.start + 0x1000 * LINES as u64, size: 16 };
 
 /// Offset in [`CLOCK`]: the host's wall clock at the moment of the access, in nanoseconds since 1970 (UTC).
@@ -72,8 +72,8 @@ pub const FIRST_VECTOR: u8 = 32;
 /// Number of interrupt lines.
 pub const LINES: u32 = 16;
 
-/// Interrupt line of the power button: an interrupt is the host's request to the program to end. No device
-/// has it.
+/// Interrupt line of the power button. An interrupt is the host's request to the program to end. No device
+/// uses this line.
 pub const POWER_BUTTON_LINE: u32 = LINES - 1;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! The stack (`hermit-sys/net`) is compiled with vector registers, the kernel without: they are two objects
 //! in one image, and share neither types with Rust's layout nor an allocator. The kernel calls [`START`] when
-//! a program creates its first socket. From then on each side has a table of the other's functions: [`Calls`]
-//! of the stack, [`Services`] of the kernel.
+//! a program creates its first socket. After that, each side has a table of the other side's functions:
+//! [`Calls`] are the functions of the stack, [`Services`] those of the kernel.
 //!
 //! The kernel serialises all calls of the stack with a sleeping mutex: it calls the functions of [`Calls`]
 //! only with the mutex held, in thread context, never in interrupt context. The stack calls the functions of
@@ -43,8 +43,8 @@ pub const HOST_NAME: &str = "host.hermit.internal";
 /// Minimum MTU of an IPv6 link in bytes (RFC 8200, section 5).
 pub const MIN_MTU_V6: u16 = 1280;
 
-/// Starts the stack; null if there is not enough memory. Function table and configuration stay valid and
-/// unchanged for the life of the machine.
+/// Starts the stack. Returns null if there is not enough memory. The function table and the configuration
+/// stay valid and unchanged for the life of the machine.
 pub type Start =
     unsafe extern "C" fn(services: *const Services, config: *const StackConfig) -> *const StackInstance;
 
@@ -134,8 +134,8 @@ pub struct Calls {
     /// Receives frames, handles expired timers and transmits. Returns the time of the next timer, or
     /// `u64::MAX`.
     pub poll: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
-    /// Transmits what preceding calls have queued; cheap if that is nothing. Returns the time of the next
-    /// timer, as `poll` does.
+    /// Transmits the frames that preceding calls have queued. It is fast if no frames are queued. Returns the
+    /// time of the next timer, as `poll` does.
     pub settle: unsafe extern "C" fn(*mut c_void, now: u64) -> u64,
     /// Returns true if automatic configuration of the interface (DHCP) has completed or is not enabled.
     pub is_configured: unsafe extern "C" fn(*mut c_void) -> bool,
@@ -260,17 +260,17 @@ pub type FillFrame = unsafe extern "C" fn(context: *mut c_void, frame: *mut u8, 
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Services {
-    /// Reads the properties of the device. `false` if there is none; then none of the next four functions is
-    /// called.
+    /// Reads the properties of the device. Returns `false` if there is no device. Then the stack does not
+    /// call the next four functions.
     pub device: unsafe extern "C" fn(*mut DeviceInfo) -> bool,
-    /// Calls back with the next received frame; `false` if there is none.
+    /// Calls back with the next received frame. Returns `false` if there is no frame.
     pub receive: unsafe extern "C" fn(context: *mut c_void, ReceiveFrame) -> bool,
     /// Returns true if the transmit queue has room for a frame of this size.
     pub can_transmit: unsafe extern "C" fn(size: usize) -> bool,
     /// Calls back to write a frame of this size, and transmits it.
     pub transmit: unsafe extern "C" fn(size: usize, *const Offload, context: *mut c_void, FillFrame),
-    /// Returns true if the device has not yet transmitted all frames. The kernel then polls the stack when it
-    /// has.
+    /// Returns true if the device has not yet transmitted all frames. Then the kernel polls the stack when
+    /// the device has transmitted them.
     pub is_sending: unsafe extern "C" fn() -> bool,
     /// A cryptographically secure random number.
     pub random: unsafe extern "C" fn() -> u64,

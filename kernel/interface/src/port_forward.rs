@@ -1,10 +1,9 @@
 //! Port forwarding: the value of `-p`, `[ADDRESS:]HOST:GUEST[/udp]`, where HOST and GUEST may be ranges of
 //! ports.
 //!
-//! A forward stands for a range of ports, one by one, so that many forwards stay one short value. Two
-//! forwards conflict if the host could not bind both: they have the same protocol, a common port, and the
-//! same address or one that covers the other's. [`first_conflict`] finds them, so that they can be reported
-//! as errors of the command line.
+//! A forward stands for a range of ports, so that many forwarded ports are one short value. Two forwards
+//! conflict if the host could not bind both: they have the same protocol, a common port, and overlapping
+//! addresses. [`first_conflict`] finds conflicts, so that they can be reported as errors of the command line.
 
 use alloc::format;
 use alloc::string::String;
@@ -59,7 +58,7 @@ impl PortForward {
         }
     }
 
-    /// The first port of the host that this forward and another one have both.
+    /// Returns the first port of the host that both this forward and another one use.
     fn conflict_with(&self, other: &Self) -> Option<u16> {
         let first = self.host.max(other.host);
         let has = |forward: &Self| first - forward.host < forward.count.get();
@@ -83,7 +82,7 @@ pub fn first_conflict(forwards: &[PortForward]) -> Option<u16> {
 }
 
 impl fmt::Display for PortForward {
-    /// Writes what [`FromStr`] reads.
+    /// Writes the forward in the format that [`FromStr`] reads.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {
             Some(address @ IpAddr::V6(_)) => write!(out, "[{address}]:")?,
@@ -132,7 +131,7 @@ impl FromStr for PortForward {
     }
 }
 
-/// Parses a port, or the first and the last one of a range. Returns the first one, and how many there are.
+/// Parses a port, or the first and the last port of a range. Returns the first port and the number of ports.
 fn parse_range(text: &str) -> Option<(u16, NonZeroU16)> {
     let port = |text: &str| -> Option<u16> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,16 +1,16 @@
-//! The platform `process`: the kernel in a Linux process that uhyve sets up, without hardware virtualisation.
-//! Its environment, and the system calls that it may use.
+//! The platform `process`: the kernel runs in a Linux process that uhyve sets up, without hardware
+//! virtualisation. This module describes the process's environment and the system calls that it may use.
 //!
-//! The machine is that of [`crate::machine`], except for what needs privilege. Memory is an open file
-//! ([`MEMORY`], [`memory_offset`]), mapped as the page tables of boot information specify before the first
-//! instruction. No hardware reads those tables: the kernel changes the mappings together with the tables.
-//! Device registers and ports are accessed by [`CALL`]. CPUs are threads, which all exist from the start: CPU
-//! 0 is the main thread of the process, the others wait for [`SharedCpu::started`]. Each enters the kernel
-//! with FS base and GS base 0, and with all signals blocked except those of exceptions and of terminal stops;
-//! on CPUs other than the first [`DEVICE`] stays blocked. Page faults and other exceptions are Linux's
-//! signals.
+//! The machine is the one of [`crate::machine`], except for everything that needs privileged instructions.
+//! Memory is an open file ([`MEMORY`], [`memory_offset`]). Before the first instruction of the kernel, it is
+//! mapped as the page tables of the boot information specify. No hardware reads these tables: when the kernel
+//! changes the tables, it must also change the mappings. Device registers and ports are accessed by [`CALL`].
+//! CPUs are threads, and all of them exist from the start. CPU 0 is the main thread of the process; the
+//! others wait for [`SharedCpu::started`]. Each CPU enters the kernel with FS base and GS base 0, and with
+//! all signals blocked except those of exceptions and of terminal stops. On CPUs other than CPU 0, [`DEVICE`]
+//! stays blocked. Page faults and other exceptions arrive as Linux signals.
 //!
-//! seccomp allows the kernel these system calls, and kills it for any other:
+//! seccomp allows the kernel only these system calls. It kills the process for any other system call:
 //!
 //! | call | with |
 //! | --- | --- |
@@ -44,7 +44,7 @@ pub const MEMORY: u32 = 0;
 /// First file descriptor of [`queue_eventfd`].
 pub const FIRST_QUEUE_EVENTFD: u32 = 1;
 
-/// Maximum number of queues of a device that have an eventfd; others are notified by [`WRITE`].
+/// Maximum number of queues of a device that have an eventfd. Other queues are notified by [`WRITE`].
 pub const MAX_EVENTFD_QUEUES: u32 = 8;
 
 /// File descriptor of the eventfd by which the driver notifies a queue of the device with this interrupt
@@ -54,16 +54,18 @@ pub const fn queue_eventfd(line: u32, queue: u32) -> u32 {
     FIRST_QUEUE_EVENTFD + line * MAX_EVENTFD_QUEUES + queue
 }
 
-/// Offset in the file [`MEMORY`] of a physical address: the file has no hole.
+/// Converts a physical address to an offset in the file [`MEMORY`]. Unlike physical memory, the file has no
+/// hole.
 #[must_use]
 pub const fn memory_offset(physical: u64) -> u64 {
     if physical < HOLE.start { physical } else { physical - HOLE.size }
 }
 
-/// SIGUSR1: another CPU has set a bit of [`SharedCpu::raised`]. Stands for an IPI.
+/// SIGUSR1: another CPU has set a bit of [`SharedCpu::raised`]. This signal takes the place of an IPI.
 pub const INTERRUPT: u32 = 10;
 
-/// SIGUSR2: the hypervisor has set a bit of [`SharedCpu::raised`] of CPU 0. Stands for a device interrupt.
+/// SIGUSR2: the hypervisor has set a bit of CPU 0's [`SharedCpu::raised`]. This signal takes the place of a
+/// device interrupt.
 pub const DEVICE: u32 = 12;
 
 /// SIGALRM: [`SharedCpu::timer`] has expired.
@@ -83,8 +85,8 @@ pub const WRITE: u64 = 1;
 /// [`OUT_SIZE`] bytes in four registers.
 pub const OUT: u64 = 2;
 
-/// As [`OUT`] to a text port, if the host takes the text without waiting. Returns the number of bytes that it
-/// has taken: all or none.
+/// Does [`OUT`] to a text port if the host accepts the text without waiting. Returns the number of bytes that
+/// the host has accepted: all or 0.
 pub const TRY_OUT: u64 = 3;
 
 /// Maximum number of bytes of one [`OUT`] or [`TRY_OUT`].
@@ -119,13 +121,13 @@ pub struct SharedCpu {
     pub thread: AtomicU32,
     /// ID of the timer (`timer_create`, `CLOCK_MONOTONIC`) that sends [`TIMER`] to this thread.
     pub timer: AtomicU32,
-    /// Pending interrupt lines, a bit each. A writer that finds all bits clear also notifies the CPU, in the
-    /// way that `idle` selects.
+    /// Pending interrupt lines, a bit for each. A writer that finds all bits clear must also notify the CPU.
+    /// `idle` says how.
     pub raised: AtomicU32,
     /// Idle state: [`BUSY`], [`WAITING`] or [`POLLING`]. A writer that notifies the CPU sets it to [`BUSY`].
     pub idle: AtomicU32,
-    /// Set to a nonzero value to start the CPU, which waits for that (`FUTEX_WAIT`). The last three fields
-    /// are set before.
+    /// The CPU waits until this is not 0 (`FUTEX_WAIT`). A writer starts the CPU by setting it, after it has
+    /// set the last three fields.
     pub started: AtomicU32,
     /// Zero.
     pub reserved: AtomicU32,

@@ -4,14 +4,14 @@ use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
-/// Grace period between a request to end and the end by force, as for `docker stop`.
+/// Time between a request to end and the forced end, as for `docker stop`.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 /// Parses a time limit in seconds, which may have a fraction.
 ///
 /// # Errors
 ///
-/// Returns a message if `text` is not a number of seconds, or one that is zero, negative or too large.
+/// Returns a message if `text` is not a number of seconds, or if the number is zero, negative or too large.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds)
@@ -24,7 +24,7 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 ///
-/// Returns a message if `text` is not a number of seconds, or one that is negative or too large.
+/// Returns a message if `text` is not a number of seconds, or if the number is negative or too large.
 pub fn parse_grace(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} seconds is not a grace period"))

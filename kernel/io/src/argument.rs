@@ -1,9 +1,9 @@
-//! Arguments of calls that are memory of the program.
+//! Arguments of calls that refer to memory of the program.
 
 use hermit_interface::Errno;
 
-/// Bytes that a program passes to a call, or the error of their pointer. That error counts when the bytes are
-/// used: in Linux, checks of other arguments precede it.
+/// Bytes that a program passes to a call, or the error of an invalid pointer. The error is reported only when
+/// the bytes are used, because on Linux the checks of other arguments come first.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
     len: usize,
@@ -28,11 +28,11 @@ impl<'a> Argument<'a> {
         self.bytes
     }
 
-    /// The bytes of a structure that has `size` of them.
+    /// Returns the bytes of a structure that has `size` bytes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are fewer, then those of [`Self::get`].
+    /// `EINVAL` if there are fewer bytes, else the error of [`Self::get`].
     pub const fn structure(&self, size: usize) -> Result<&'a [u8], Errno> {
         if self.len < size { Err(Errno::EINVAL) } else { self.bytes }
     }
@@ -44,8 +44,8 @@ impl<'a> From<&'a [u8]> for Argument<'a> {
     }
 }
 
-/// A value-result argument: memory of the program for a result, and a size, which is that of the memory
-/// before the call and that of the result after it.
+/// A value-result argument: memory of the program for a result, and a size. Before the call, it is the size
+/// of the memory. After the call, it is the size of the result.
 pub trait ValueResult {
     /// Stores a result and its size.
     ///
@@ -54,7 +54,7 @@ pub trait ValueResult {
     /// `EINVAL` if the memory is too small, `EFAULT` if a pointer is invalid.
     fn write(&mut self, result: &[u8]) -> Result<(), Errno>;
 
-    /// Stores as much of a result as the memory holds, and the size of the whole.
+    /// Stores as much of a result as the memory can hold, and the size of the whole result.
     ///
     /// # Errors
     ///

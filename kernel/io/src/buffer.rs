@@ -2,8 +2,8 @@
 
 use core::mem::MaybeUninit;
 
-/// A write-only buffer that is filled from the front, as `std::io::BorrowedBuf`: safe over uninitialised
-/// memory.
+/// A write-only buffer that is filled from the front, as `std::io::BorrowedBuf`. So its memory need not be
+/// initialised.
 #[derive(Debug)]
 pub struct ReadBuffer<'a> {
     bytes: &'a mut [MaybeUninit<u8>],
@@ -28,8 +28,9 @@ impl<'a> ReadBuffer<'a> {
         self.filled == 0
     }
 
-    /// Returns true if this is a buffer over the memory from `start` on. Code that was lent a buffer can put
-    /// another one in its place; then [`Self::len`] says nothing about the first one's memory.
+    /// Returns true if the memory of this buffer begins at `start`. A function that gets a `&mut ReadBuffer`
+    /// can replace it by another buffer. Then [`Self::len`] says nothing about the memory of the original
+    /// buffer.
     #[must_use]
     pub fn starts_at(&self, start: *const MaybeUninit<u8>) -> bool {
         core::ptr::eq(self.bytes.as_ptr(), start)
@@ -41,16 +42,17 @@ impl<'a> ReadBuffer<'a> {
         self.bytes.len() - self.filled
     }
 
-    /// Appends bytes by calling `fill` with the unfilled part; `fill` initialises bytes at its start and
-    /// returns them. Returns their number.
+    /// Calls `fill` with the unfilled part of the buffer. `fill` initialises bytes at the start of this part
+    /// and returns them. They are then appended. Returns their number.
     ///
     /// # Errors
     ///
-    /// The error of `fill`; then nothing is appended.
+    /// The error of `fill`. Then nothing is appended.
     ///
     /// # Panics
     ///
-    /// If `fill` returns other bytes, which would leave those of the buffer uninitialised.
+    /// If `fill` returns bytes that are not at the start of the unfilled part: then bytes of the buffer could
+    /// be uninitialised.
     pub fn append_with<E>(
         &mut self,
         fill: impl for<'room> FnOnce(&'room mut [MaybeUninit<u8>]) -> Result<&'room mut [u8], E>,
@@ -64,7 +66,7 @@ impl<'a> ReadBuffer<'a> {
         Ok(count)
     }
 
-    /// Appends as many of `bytes` as fit; returns their number.
+    /// Appends as many of `bytes` as fit. Returns their number.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());
         self.bytes[self.filled..self.filled + count].write_copy_of_slice(&bytes[..count]);
@@ -108,7 +110,7 @@ mod tests {
         let mut buffer = ReadBuffer::new(&mut memory);
         buffer.append(b"abc");
         assert!(buffer.starts_at(start));
-        // As an object could that is asked to fill it.
+        // An object could do the same in `poll_read`.
         buffer = ReadBuffer::new(&mut other);
         buffer.append(b"abcd");
         assert!(!buffer.starts_at(start));

@@ -1,4 +1,4 @@
-//! Calls that wait to read from an object. A change of the object wakes one of them.
+//! Calls that wait to read from an object. A write to the object wakes one of them.
 
 use core::fmt::Debug;
 use core::sync::atomic::AtomicBool;
@@ -11,9 +11,10 @@ use crate::WaitQueue;
 
 /// Wait queue of the calls that read from an object.
 ///
-/// A write is for one reader, so it wakes one, as it wakes one exclusive waiter on Linux. If that reader
-/// leaves something, it wakes the next one. Exclusive entries of epoll instances wait in the same queue.
-/// Tasks that only poll the readiness wait elsewhere, and all of them are woken.
+/// A single reader can take all that a write has added, so a write wakes only one call, as it wakes one
+/// exclusive waiter on Linux. If the woken call leaves something, it wakes the next call. Exclusive entries
+/// of epoll instances wait in the same queue. Tasks that only poll the readiness wait in another queue, and
+/// are all woken.
 #[derive(Debug)]
 pub(crate) struct ReadCalls<W>(W);
 
@@ -22,8 +23,8 @@ impl<W: WaitQueue> ReadCalls<W> {
         Self(queue)
     }
 
-    /// Polls a call. `read` returns its result, and true if there is more for others; `None` if it has
-    /// to wait.
+    /// Polls a call. `read` returns the result of the call, and true if it has left something for other
+    /// calls. It returns `None` if the call has to wait.
     pub(crate) fn poll<T>(
         &self,
         context: &Context<'_>,
@@ -35,24 +36,25 @@ impl<W: WaitQueue> ReadCalls<W> {
         if found.is_none() && !nonblocking.load(Relaxed) {
             self.0.add(context);
             has_waited = true;
-            // Again, as the object may have changed before the waker was registered.
+            // Tries again, because the object may have changed before the waker was registered.
             found = read();
             if found.is_none() {
                 return Poll::Pending;
             }
         }
-        // Also that of a poll before: the task was woken for another reason, and the next wake-up is for a
-        // call that waits.
+        // Removes the waker even if an earlier poll has registered it. If the task was woken for another
+        // reason, the waker is still in the queue, and the next wake-up must reach a call that still waits.
         let was_queued = self.0.remove(context);
         let Some((value, has_more)) = found else { return Poll::Ready(Err(Errno::EAGAIN)) };
-        // A wake-up that came in between was for this call, which needed none.
+        // If the waker is no longer in the queue, a write has woken this call, which did not need the
+        // wake-up. So the wake-up is passed on.
         if has_more || (has_waited && !was_queued) {
             self.0.wake_one();
         }
         Poll::Ready(Ok(value))
     }
 
-    /// Registers the waker of an exclusive entry, unless it is there.
+    /// Registers the waker of an exclusive entry, unless it is already registered.
     pub(crate) fn watch(&self, context: &Context<'_>) {
         self.0.add(context);
     }
@@ -62,12 +64,12 @@ impl<W: WaitQueue> ReadCalls<W> {
         self.0.remove(context);
     }
 
-    /// Wakes the call that has waited longest, after something was written.
+    /// Wakes the call that has waited longest. Called after a write.
     pub(crate) fn wake_one(&self) {
         self.0.wake_one();
     }
 
-    /// Wakes all calls, for which there is the end of the file.
+    /// Wakes all calls. Called at the end of the file, which all calls can read.
     pub(crate) fn wake_all(&self) {
         self.0.wake();
     }

@@ -1,9 +1,10 @@
 //! The console as objects: standard input and output, and standard error.
 //!
 //! The console is a stream of bytes, and has no echo and no line editing. Because such a stream cannot signal
-//! its end, the host sends a control byte for end of file ([`END_OF_FILE`]), and quotes data bytes of control
-//! values with [`LITERAL_NEXT`]. A carriage return reads as a newline. The state machine in [`Console`]
-//! decodes this, and remembers between two reads that the next byte is quoted.
+//! its end, the host sends a control byte for end of file ([`END_OF_FILE`]). It quotes data bytes that have
+//! the value of a control byte with [`LITERAL_NEXT`]. A carriage return reads as a newline. The state machine
+//! in [`Console`] decodes the stream. If a read ends after [`LITERAL_NEXT`], the state machine remembers that
+//! the next byte is quoted.
 
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -34,7 +35,8 @@ pub trait Terminal: Sink {
     /// Registers the waker for the arrival of input.
     fn wake_on_input(&self, context: &mut Context<'_>);
 
-    /// As [`Self::wake_on_input`], but input that has arrived already does not call the waker.
+    /// Registers the waker as [`Self::wake_on_input`] does, but does not call it for input that has already
+    /// arrived.
     fn watch_input(&self, context: &Context<'_>);
 
     /// Removes the waker that [`Self::watch_input`] has registered.
@@ -46,9 +48,9 @@ const CHARACTER_DEVICE: Stat = Stat { mode: 0o02_0600, size: 0, block_size: 1024
 
 /// State of the input: the meaning of the next byte.
 mod state {
-    /// The byte is a control byte or data, by its value.
+    /// The value of the byte decides if it is a control byte or data.
     pub(super) const PLAIN: u8 = 0;
-    /// The byte is data, as it follows [`LITERAL_NEXT`](super::LITERAL_NEXT).
+    /// The byte is data, because it follows [`LITERAL_NEXT`](super::LITERAL_NEXT).
     pub(super) const LITERAL: u8 = 1;
     /// The input has ended. All further reads return end of file, like reads from a pipe without writers.
     pub(super) const ENDED: u8 = 2;

@@ -1,20 +1,22 @@
 //! Sets of watched descriptors: `epoll(7)` of Linux.
 //!
-//! An entry's waker stays in the wait queue of its object. When the object changes, the waker puts the entry
-//! into the ready list of the instance and wakes a thread that waits there. Both take constant time, whatever
-//! the number of entries, and neither allocates. [`Epoll::poll_wait`] takes entries from the list, and only
-//! then asks the object for its readiness, which registers the waker again. A level-triggered entry that is
-//! ready goes to the end of the list, and the next call examines it again.
+//! An entry's waker stays in the wait queue of the entry's object. When the object changes, the waker puts
+//! the entry into the ready list of the epoll instance, and wakes a thread that waits for the instance. Both
+//! steps take constant time, whatever the number of entries, and do not allocate memory. [`Epoll::poll_wait`]
+//! takes entries from the ready list. Only then does it ask the object for its readiness, which registers the
+//! waker again. A level-triggered entry that is ready goes to the end of the list, and the next call examines
+//! it again.
 //!
-//! No wake-up is lost, for three reasons. An object registers the waker before it looks at its state. A
-//! change while a thread examines the object is noted in the entry, and puts it into the list when the
-//! examination ends. A thread is registered as waiting under the same lock under which it has found the list
-//! empty.
+//! No wake-up is lost, for three reasons. An object registers the waker before it looks at its state. If the
+//! object changes while a thread examines it, the entry notes the change and returns to the list when the
+//! examination ends. A thread finds the list empty and registers itself as waiting without releasing the lock
+//! in between.
 //!
-//! Entries that a thread examines are in no list. So another thread may find nothing and wait, although an
-//! entry is ready; it is woken if the first thread leaves something.
+//! While a thread examines an entry, the entry is not in the ready list. So another thread may find the list
+//! empty and wait, although that entry is ready. The first thread wakes it if it leaves a ready entry in the
+//! list.
 //!
-//! Objects are called, wakers woken, and values dropped without the lock.
+//! The lock is never held while an object is called, a waker is woken or a value is dropped.
 
 mod nesting;
 mod set;
@@ -46,7 +48,7 @@ const MODES: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
 /// Bits that an exclusive entry may have.
 const WITH_EXCLUSIVE: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
-/// Event of a watched descriptor, or the events to watch it for.
+/// An event of a watched descriptor, or the events for which to watch a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// `EPOLL` bits.
@@ -55,9 +57,9 @@ pub struct Event {
     pub data: u64,
 }
 
-/// Shared references that are allocated unless there is no memory.
+/// Allocation of an [`Arc`] that does not panic without memory.
 pub trait TryArc: 'static {
-    /// `None` without memory.
+    /// Allocates an [`Arc`] of a value. Returns `None` without memory.
     fn arc<T>(value: T) -> Option<Arc<T>>;
 }
 
@@ -79,19 +81,21 @@ struct Shared<R: RawMutex> {
 /// Target of a waker that is registered with an object: an entry of an instance.
 struct Registration<R: RawMutex> {
     shared: Arc<Shared<R>>,
-    /// The entry's number. Set before the waker is registered.
+    /// The entry's number. It is set before the waker is registered.
     number: AtomicUsize,
 }
 
 /// Effect of an object's change on its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// None. If the entry is being examined, the change is noted until that ends.
+    /// The ready list is unchanged. If a thread is examining the entry, the entry notes the change until the
+    /// examination ends.
     Unseen,
     /// The entry was put into the ready list.
     Queued,
-    /// The entry was in the ready list already. Edge-triggered watchers of the instance must still learn of
-    /// the change. The change has also used up the waker; the watchers cause it to be registered again.
+    /// The entry was already in the ready list. Edge-triggered watchers of the instance must still be woken.
+    /// The change has also removed the entry's waker from the object's queue. The watchers look at the
+    /// instance, which registers the waker again.
     Repeated,
 }
 
@@ -156,13 +160,14 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     }
 
     /// Watches a descriptor for events (`EPOLL_CTL_ADD`). If the object is an epoll instance, the caller
-    /// excludes other calls that add one to any.
+    /// ensures that no other thread adds an epoll instance to any instance at the same time.
     ///
     /// # Errors
     ///
-    /// `EPERM` if the object cannot be watched, `EINVAL` if it is this instance or for events that exclude
-    /// each other, `ELOOP` if it is an instance that contains this one or too many others in each other,
-    /// `EEXIST` if the descriptor is watched already, `ENOMEM`; `ENOSPC` with more than a million entries.
+    /// `EPERM` if the object cannot be watched; `EINVAL` if the object is this instance, or if the events
+    /// exclude each other; `ELOOP` if the object is an instance that watches this one, directly or
+    /// indirectly, or if the nesting becomes too deep; `EEXIST` if the descriptor is already watched;
+    /// `ENOSPC` with more than a million entries; `ENOMEM`.
     pub fn add(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
         self.check(&**object)?;
         let nested = Self::of(&**object);
@@ -186,8 +191,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     ///
     /// # Errors
     ///
-    /// `EPERM` and `EINVAL` as [`Self::add`], `EINVAL` if the entry is or becomes exclusive, `ENOENT` if the
-    /// descriptor is not watched.
+    /// `EPERM` and `EINVAL` as [`Self::add`]; `EINVAL` if the entry is exclusive or would become exclusive;
+    /// `ENOENT` if the descriptor is not watched.
     pub fn modify(&self, descriptor: i32, object: &Arc<dyn Object>, event: Event) -> Result<(), Errno> {
         self.check(&**object)?;
         if event.events & EPOLLEXCLUSIVE != 0 {
@@ -232,7 +237,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         if is_same { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// Adds an entry, which the caller is to examine.
+    /// Adds an entry. The caller must then examine the entry.
     fn insert(
         &self,
         descriptor: i32,
@@ -243,8 +248,9 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         let registration = Registration { shared: Arc::clone(&self.shared), number: AtomicUsize::new(0) };
         let registration = A::arc(registration).ok_or(Errno::ENOMEM)?;
         let address = Arc::as_ptr(&registration).addr();
-        // Wait queues compare wakers by their functions, too, which are certain to be the same for clones
-        // only.
+        // Wait queues compare wakers with `will_wake`, which also compares their function tables. Only clones
+        // of the same waker are certain to have the same table, so all wakers of this entry are clones of one
+        // clone.
         let original = Waker::from(Arc::clone(&registration));
         let waker = original.clone();
         let entry = Entry::new(descriptor, object, is_nested, (waker.clone(), address), event);
@@ -275,12 +281,12 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         }
     }
 
-    /// Looks at the object of an entry that is new or has changed.
+    /// Examines an entry that is new or whose events have changed.
     fn enter(&self, examined: &Examined) {
         self.examine(examined, Purpose::Enter);
     }
 
-    /// Looks at the object of an entry. Returns its event, if it has one.
+    /// Examines an entry: asks its object for the readiness. Returns the event of the entry, if there is one.
     fn examine(&self, examined: &Examined, purpose: Purpose) -> Option<Event> {
         let mut context = Context::from_waker(&examined.waker);
         let ready = if examined.is_exclusive {
@@ -293,7 +299,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         let outcome = set.settle(examined, found, purpose);
         let Some(Outcome { event, is_news }) = outcome else {
             drop(set);
-            // The entry has left the set, but `watch` above has registered its waker again.
+            // The entry was removed from the set meanwhile, but `watch` above has registered its waker again.
             examined.object.unwatch(&context);
             return None;
         };
@@ -303,8 +309,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         event
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number. If there is no event, the waker
-    /// is registered and the result is pending. The caller must call [`Self::scan`] when it stops waiting.
+    /// Passes at most `max` events to `deliver`, and returns the number of events. If there is no event,
+    /// registers the waker and returns `Pending`. When the caller stops waiting, it must call [`Self::scan`].
     pub fn poll_wait(
         &self,
         context: &Context<'_>,
@@ -316,8 +322,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
             return Poll::Ready(count);
         }
         let mut set = self.shared.set.lock();
-        // True if an entry was found not to be ready and its object has changed since, or if there is no
-        // memory to register the waker.
+        // True if an object has changed since the scan found its entry not ready, or if there is no memory to
+        // register the waker.
         let is_again = set.has_ready() || set.sleepers.add(context.waker()).is_err();
         drop(set);
         if is_again {
@@ -327,7 +333,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         Poll::Pending
     }
 
-    /// Delivers at most `max` events to `deliver`, and returns their number. Removes the waker that
+    /// Passes at most `max` events to `deliver`, and returns the number of events. Removes the waker that
     /// [`Self::poll_wait`] has registered.
     pub fn scan(&self, context: &Context<'_>, max: usize, deliver: &mut dyn FnMut(Event)) -> usize {
         let (purpose, former) = {
@@ -348,7 +354,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         count
     }
 
-    /// Takes an entry from the ready list, unless this or a later scan has taken it before.
+    /// Takes the first entry from the ready list. Returns `None` if the list is empty, or if this scan or a
+    /// later one has already taken the entry.
     fn take_ready(&self, purpose: Purpose) -> Option<Examined> {
         loop {
             let taken = self.shared.set.lock().take_ready(purpose);
@@ -359,7 +366,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         }
     }
 
-    /// Wakes another thread that waits, if there is something left for it.
+    /// Wakes another waiting thread if the ready list still has entries.
     fn pass_on(&self) {
         let mut set = self.shared.set.lock();
         let sleeper = if set.has_ready() { set.sleepers.pop() } else { None };
@@ -394,7 +401,7 @@ const fn events(readiness: Readiness) -> u32 {
         | bits(readiness.error, EPOLLERR)
 }
 
-/// Errors and hang-ups are reported even if they are not requested.
+/// Adds the bits of errors and hang-ups, which are reported even if they are not requested.
 const fn with_errors(event: Event) -> Event {
     Event { events: event.events | EPOLLERR | EPOLLHUP, ..event }
 }
@@ -415,7 +422,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Object for Epoll<R, A> {
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let added = self.shared.set.lock().watchers.add(context.waker());
         if added.is_err() {
-            // Without memory for the queue the task looks again at once instead of waiting.
+            // Without memory for the queue, the task polls again at once instead of waiting.
             context.waker().wake_by_ref();
         }
         Readiness { read: self.is_ready(), ..Readiness::default() }

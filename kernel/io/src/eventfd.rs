@@ -1,11 +1,11 @@
 //! A counter behind a descriptor for event notification: `eventfd(2)` of Linux.
 //!
 //! A write adds to the counter, and waits while the sum would exceed the maximum. A read returns the counter
-//! and sets it to 0, or returns 1 and subtracts 1 in semaphore mode; it waits while the counter is 0. The
-//! counter is an atomic; only the wait queues have locks. Each call that has to wait registers its waker and
-//! then tries again, since the counter may have changed before the waker was registered.
+//! and sets it to 0. In semaphore mode, a read returns 1 and subtracts 1. A read waits while the counter is
+//! 0. The counter is an atomic; only the wait queues have locks. Each call that has to wait registers its
+//! waker and then tries again, since the counter may have changed before the waker was registered.
 //!
-//! The module also defines [`WaitQueue`], the trait by which all objects of this crate wait.
+//! The module also defines [`WaitQueue`], the trait of the wait queues of all objects in this crate.
 
 use core::fmt::Debug;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -22,7 +22,8 @@ pub trait WaitQueue: Debug + Send + Sync {
     /// Registers the waker of `context` for the next [`Self::wake`].
     fn add(&self, context: &Context<'_>);
 
-    /// Removes the waker of `context`. Returns whether it was registered: if not, it has been called.
+    /// Removes the waker of `context`. Returns true if the waker was still registered, and false if it has
+    /// already been called.
     fn remove(&self, context: &Context<'_>) -> bool;
 
     /// Calls and removes all registered wakers.
@@ -51,14 +52,14 @@ pub struct EventFd<W> {
 }
 
 impl<W: WaitQueue> EventFd<W> {
-    /// Creates a counter with an initial value, and the wait queues that `queue` makes.
+    /// Creates a counter with an initial value. `queue` makes its wait queues.
     pub fn new(value: u64, semaphore: bool, nonblocking: bool, queue: impl Fn() -> W) -> Self {
         let (value, nonblocking) = (AtomicU64::new(value), AtomicBool::new(nonblocking));
         Self { value, semaphore, nonblocking, readers: ReadCalls::new(queue()), waiters: queue() }
     }
 
-    /// Takes the counter's value, or 1 in semaphore mode, and returns whether it is above 0 then; `None` if
-    /// the counter is 0.
+    /// Takes the counter's value, or 1 in semaphore mode. Returns the taken value, and true if the counter is
+    /// still above 0. Returns `None` if the counter was 0.
     fn take(&self) -> Option<(u64, bool)> {
         let semaphore = self.semaphore;
         let rest = |value: u64| if semaphore { value.checked_sub(1) } else { (value != 0).then_some(0) };
@@ -66,7 +67,7 @@ impl<W: WaitQueue> EventFd<W> {
         Some(if semaphore { (1, before > 1) } else { (before, false) })
     }
 
-    /// Adds to the counter; `None` if it would exceed [`MAX`].
+    /// Adds to the counter. Returns `None` if the counter would exceed [`MAX`].
     fn add(&self, number: u64) -> Option<()> {
         let sum = |value: u64| value.checked_add(number).filter(|&sum| sum <= MAX);
         self.value.fetch_update(AcqRel, Acquire, sum).ok().map(drop)
@@ -77,7 +78,7 @@ impl<W: WaitQueue> EventFd<W> {
         Readiness { read: value > 0, write: value < MAX, ..Readiness::default() }
     }
 
-    /// [`Self::add`], or registers the waker of a writer.
+    /// Does [`Self::add`]. If the counter would exceed the maximum, registers the waker of the writer.
     fn poll_add(&self, context: &Context<'_>, number: u64) -> Poll<Result<(), Errno>> {
         if self.add(number).is_some() {
             return Poll::Ready(Ok(()));
@@ -86,7 +87,7 @@ impl<W: WaitQueue> EventFd<W> {
             return Poll::Ready(Err(Errno::EAGAIN));
         }
         self.waiters.add(context);
-        // Again, as the counter may have changed before the waker was registered.
+        // Tries again, because the counter may have changed before the waker was registered.
         self.add(number).map_or(Poll::Pending, |()| Poll::Ready(Ok(())))
     }
 }
@@ -132,7 +133,8 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
         if ready.write {
             return ready;
         }
-        // Rare: the entry waits for reads, too.
+        // This is rare: the counter is at its maximum, so the entry must also wait for a read, which makes
+        // the counter writable.
         self.poll_ready(context)
     }
 
@@ -176,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Reads; returns the counter's value before and after.
+    /// Reads. Returns the counter's value before and after the read.
     fn read(counter: &EventFd<FakeWaitQueue>) -> Poll<Result<(u64, u64), Errno>> {
         let mut bytes = [MaybeUninit::uninit(); 8];
         let mut buffer = ReadBuffer::new(&mut bytes);
@@ -251,18 +253,19 @@ mod tests {
         let counter = EventFd::new(0, true, false, FakeWaitQueue::default);
         let readers = readers(1000);
         assert!(!readers.iter().any(|(_, waker)| read_for(&counter, waker)));
-        // One that polls waits beside them.
+        // A task that only polls the readiness waits in addition to the readers.
         let (watcher, waker) = (Arc::new(Counter::default()), Waker::from(Arc::new(Counter::default())));
         assert!(!counter.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(&watcher)))).read);
         let woken = || readers.iter().filter(|(count, _)| count.0.load(Relaxed) > 0).count();
         assert_eq!(write(&counter, 3), Poll::Ready(Ok(8)));
         assert_eq!((woken(), watcher.0.load(Relaxed)), (1, 1));
-        // Each that reads wakes the next one, while there is something.
+        // Each reader wakes the next reader while the counter is above 0.
         for (index, (_, waker)) in readers.iter().enumerate().take(3) {
             assert!(read_for(&counter, waker));
             assert_eq!(woken(), (index + 2).min(3));
         }
-        // A call that is faster than the one that is woken; which waits again and is woken by the next write.
+        // Another call reads before the woken reader does. The woken reader waits again, and the next write
+        // wakes it.
         assert_eq!(write(&counter, 1), Poll::Ready(Ok(8)));
         assert!(read_for(&counter, &waker) && !read_for(&counter, &readers[3].1));
         assert_eq!((woken(), counter.readers.count()), (4, 997));

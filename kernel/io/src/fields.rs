@@ -1,6 +1,6 @@
 //! Fields of C's structures, which programs pass as bytes.
 
-/// The bytes of the field at an offset; `None` if the structure ends before the field does.
+/// Returns the bytes of the field at an offset, or `None` if the structure ends before the end of the field.
 #[must_use]
 pub fn field<const N: usize>(structure: &[u8], offset: usize) -> Option<[u8; N]> {
     structure.get(offset..)?.first_chunk().copied()

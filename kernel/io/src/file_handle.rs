@@ -1,10 +1,11 @@
-//! A descriptor's reference to an open file. While it is the only one, it keeps the file's position.
+//! A descriptor's reference to an open file. While it is the only reference to the file, it also holds the
+//! file's position.
 //!
-//! POSIX has one position for each open file description, shared by all descriptors that `dup` makes. Almost
-//! always there is one descriptor, and `read` moves the position in each call. So a [`FileHandle`] keeps the
-//! position in itself while its reference is the only one: then the descriptor's lock, which each call holds
-//! anyway, protects the position, too. When the handle is cloned, it writes the position to the file, where
-//! all references find it. When all other references are dropped, the next call takes the position back.
+//! POSIX has one position for each open file description, shared by all descriptors that `dup` makes. But a
+//! file almost always has only one descriptor, and each `read` moves the position. So a [`FileHandle`] holds
+//! the position itself while it is the only reference. Each call holds the descriptor's lock anyway, and this
+//! lock then protects the position, too. When the handle is cloned, it writes the position to the file, where
+//! all references find it. After all other references are dropped, the next call takes the position back.
 
 #[cfg(not(loom))]
 use alloc::sync::Arc;
@@ -18,47 +19,49 @@ use loom::sync::Arc;
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, fence};
 
-/// A position that is no offset of a file: those are at most `i64::MAX`.
+/// Marks that the handle does not have the position. Offsets of files are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;
 
-/// Marks that [`FileHandle::is_repeated`] was called for no page yet: numbers of pages are far smaller.
+/// Marks that [`FileHandle::is_repeated`] was not called yet. Page numbers are far smaller.
 const NONE: u64 = u64::MAX;
 
 /// An open file, which has a position in bytes.
 pub trait Positioned: Send + Sync {
-    /// The position, for a caller that excludes other calls.
+    /// Returns the position. The caller ensures that no other call uses the position.
     fn position(&self) -> u64;
 
-    /// Sets the position, for a caller that excludes other calls.
+    /// Sets the position. The caller ensures that no other call uses the position.
     fn set_position(&self, position: u64);
 }
 
 /// Operations that a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// True if it may be read.
+    /// True if the file may be read.
     pub reads: bool,
-    /// True if it may be written at the position or an offset. Opening for appending does not allow that.
+    /// True if the file may be written at the position or at an offset. False for a file that is open for
+    /// appending.
     pub writes: bool,
 }
 
 /// A reference to an open file.
 ///
-/// While it is the only reference, it has the position, so that a call moves the position without another
-/// lock and without the file. A clone moves the position to the file, where all references find it. A handle
-/// is used and cloned under the lock of its descriptor, and references are made only by clones.
+/// While it is the only reference, it has the position. So a call can move the position without another lock
+/// and without accessing the file. A clone moves the position to the file, where all references find it. A
+/// handle is used and cloned only under the lock of its descriptor. New references to the file are made only
+/// by cloning a handle.
 #[derive(Debug)]
 pub struct FileHandle<F: ?Sized> {
     file: Arc<F>,
-    /// The position, or [`ELSEWHERE`] if the file has it. Atomic only to be changed by shared reference: the
-    /// descriptor's lock is held.
+    /// The position, or [`ELSEWHERE`] if the file has the position. It is atomic only so that it can be
+    /// changed through a shared reference. The descriptor's lock protects it.
     position: AtomicU64,
-    /// The number that [`Self::is_repeated`] was called with last. Atomic for the same reason.
+    /// The number of the last call of [`Self::is_repeated`]. It is atomic for the same reason.
     last: AtomicU64,
 }
 
 impl<F: Positioned + ?Sized> FileHandle<F> {
-    /// A handle of a file that is opened.
+    /// Creates the first handle of a newly opened file.
     #[must_use]
     pub fn new(file: Arc<F>) -> Self {
         Self { file, position: AtomicU64::new(ELSEWHERE), last: AtomicU64::new(NONE) }
@@ -71,14 +74,14 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         &self.file
     }
 
-    /// The reference to the file alone.
+    /// Converts the handle to a plain reference to the file.
     #[must_use]
     pub fn into_file(self) -> Arc<F> {
         self.file
     }
 
-    /// Calls `call` with the position, stores the new position that it returns, and returns its result.
-    /// Returns `None` if `call` does, or if other references may use the position, too.
+    /// Calls `call` with the file and the position, and stores the new position that `call` returns. Returns
+    /// the result of `call`. Returns `None` if `call` does, or if other references may use the position, too.
     #[inline]
     pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
         let (result, position) = call(&self.file, self.position()?)?;
@@ -86,7 +89,7 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         Some(result)
     }
 
-    /// The position; `None` if other references may use it, too.
+    /// Returns the position, or `None` if other references may use the position, too.
     #[inline]
     #[must_use]
     pub fn position(&self) -> Option<u64> {
@@ -96,21 +99,22 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         }
     }
 
-    /// Takes back the position, which this handle has lent to the page window of its descriptor.
+    /// Takes the position back from the page window of the descriptor, to which this handle has lent it.
     #[inline]
     pub fn return_position(&self, position: u64) {
         self.position.store(position, Relaxed);
     }
 
-    /// Returns true if a number of a page is the same as in the previous call. The call after that one
-    /// returns false.
+    /// Returns true if the page number is the same as in the previous call. After a call that returns true,
+    /// the next call returns false.
     pub fn is_repeated(&self, number: u64) -> bool {
         let is_repeated = self.last.load(Relaxed) == number;
         self.last.store(if is_repeated { NONE } else { number }, Relaxed);
         is_repeated
     }
 
-    /// Moves the position and returns it. `None` if that takes more than the position, or fails.
+    /// Moves the position and returns the new one. Returns `None` if the seek needs more than the old
+    /// position, or if it fails.
     #[inline]
     pub fn seek(&self, offset: i64, whence: i32) -> Option<u64> {
         self.with_position(|_, position| {
@@ -125,7 +129,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         if Arc::strong_count(&self.file) != 1 {
             return None;
         }
-        // Acquire: other references were dropped, and the accesses of their calls happen before this.
+        // Acquire: the other references were dropped, so the accesses of their calls must happen before this
+        // one's.
         fence(Acquire);
         let position = self.file.position();
         self.position.store(position, Relaxed);
@@ -133,8 +138,8 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
     }
 }
 
-/// Returns the position after a seek that depends on the old position alone; `None` if it is not an offset of
-/// a file.
+/// Returns the position after a seek that depends only on the old position. Returns `None` for other seeks,
+/// and if the result is not a valid offset of a file.
 #[inline]
 #[must_use]
 pub fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
@@ -150,7 +155,8 @@ impl<F: Positioned + ?Sized> Clone for FileHandle<F> {
     fn clone(&self) -> Self {
         let position = self.position.load(Relaxed);
         if position != ELSEWHERE {
-            // There is no other reference yet, and calls with the new one begin after this.
+            // There is no other reference yet, and calls through the new reference begin only after this
+            // clone.
             self.file.set_position(position);
             self.position.store(ELSEWHERE, Relaxed);
         }
@@ -177,7 +183,7 @@ mod tests {
     use std::thread;
     use std::vec::Vec;
 
-    /// A file whose calls on the long path take a lock.
+    /// A file with a lock that calls on the slow path take.
     #[derive(Debug, Default)]
     struct File {
         position: AtomicU64,

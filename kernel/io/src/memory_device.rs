@@ -16,7 +16,7 @@ pub enum MemoryDevice {
     Zero,
     /// Reads as zeros and is always full.
     Full,
-    /// Reads as random numbers, with which the function fills memory. Drops all written bytes.
+    /// Reads as random numbers. The function fills memory with them. Drops all written bytes.
     Random(fn(&mut [u8]) -> Result<(), Errno>),
 }
 
@@ -34,7 +34,7 @@ pub struct MemoryDeviceFile {
 }
 
 impl MemoryDeviceFile {
-    /// Opens a device for the access that `flags` (of `open`) ask for.
+    /// Opens a device for the access that the `flags` of `open` request.
     #[must_use]
     pub const fn new(device: MemoryDevice, flags: i32) -> Self {
         Self { device, access_mode: flags & ACCESS_MODE }

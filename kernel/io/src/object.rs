@@ -1,4 +1,4 @@
-//! The interface of the objects behind descriptors.
+//! The interface of the objects that descriptors refer to.
 
 use core::any::Any;
 use core::fmt::{self, Debug, Formatter};
@@ -24,19 +24,21 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Metadata of an object that is no file, such as an eventfd on Linux.
+    /// Metadata of an object that is not a file, such as an eventfd. The values are those of Linux.
     pub(crate) const ANONYMOUS: Self = Self { mode: 0o600, size: 0, block_size: 4096 };
 
     /// Metadata of a socket.
     pub const SOCKET: Self = Self { mode: 0o14_0777, size: 0, block_size: 4096 };
 }
 
-/// An object behind a descriptor. The default implementations are for objects without the operation.
+/// An object that a descriptor refers to. The default implementations are for objects that do not support the
+/// operation.
 ///
-/// It has no supertrait `Debug`: the table of methods would bring the functions that format each object into
-/// images.
+/// `Debug` is not a supertrait, because then the table of methods would bring the formatting functions of
+/// every object into the image.
 pub trait Object: Any + Send + Sync {
-    /// Reads into `buffer`; nothing appended means end of file. A pending read has registered the waker.
+    /// Reads into `buffer`. If nothing was appended, the end of the file is reached. A pending read has
+    /// registered the waker.
     ///
     /// # Errors
     ///
@@ -46,7 +48,7 @@ pub trait Object: Any + Send + Sync {
         Poll::Ready(Err(Errno::EBADF))
     }
 
-    /// Writes bytes and returns their number; at least one unless `bytes` is empty.
+    /// Writes bytes. Returns their number, which is at least 1 unless `bytes` is empty.
     ///
     /// # Errors
     ///
@@ -60,7 +62,7 @@ pub trait Object: Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `ESPIPE` if the object has no positions, or those of [`Self::poll_read`].
+    /// `ESPIPE` if the object has no positions, or an error of [`Self::poll_read`].
     fn poll_read_at(
         &self,
         context: &mut Context<'_>,
@@ -75,7 +77,7 @@ pub trait Object: Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// `ESPIPE` if the object has no positions, or those of [`Self::poll_write`].
+    /// `ESPIPE` if the object has no positions, or an error of [`Self::poll_write`].
     fn poll_write_at(
         &self,
         context: &mut Context<'_>,
@@ -91,8 +93,7 @@ pub trait Object: Any + Send + Sync {
         None
     }
 
-    /// Returns true if a write continues after a part is written, until all bytes are, as a blocking write to
-    /// a pipe does on Linux.
+    /// Returns true if a blocking write must continue until all bytes are written, as for a pipe on Linux.
     fn writes_all(&self) -> bool {
         false
     }
@@ -106,7 +107,7 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// Moves the file position; returns the new one. `whence` is `SEEK_SET`, `SEEK_CUR` or `SEEK_END`.
+    /// Moves the file position and returns the new one. `whence` is `SEEK_SET`, `SEEK_CUR` or `SEEK_END`.
     ///
     /// # Errors
     ///
@@ -125,8 +126,9 @@ pub trait Object: Any + Send + Sync {
         Err(Errno::EINVAL)
     }
 
-    /// Readiness of the object (`poll`). Registers the waker for changes. The default, for objects that never
-    /// block, is ready for reads and writes, as for a regular file.
+    /// Returns the readiness of the object (`poll`). Registers the waker for changes. The default
+    /// implementation is for objects that never block: like a regular file, they are always ready for reads
+    /// and writes.
     fn poll_ready(&self, context: &mut Context<'_>) -> Readiness {
         let _ = context;
         Readiness { read: true, write: true, ..Readiness::default() }
@@ -138,15 +140,15 @@ pub trait Object: Any + Send + Sync {
         false
     }
 
-    /// Readiness of the object for epoll. Registers the waker for changes, whatever the readiness is: unlike
-    /// that of [`Self::poll_ready`], the waker stays registered for longer than the caller waits.
+    /// Returns the readiness of the object for epoll. Registers the waker for changes, whatever the readiness
+    /// is. Unlike with [`Self::poll_ready`], the waker stays registered after the caller has stopped waiting.
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
         self.poll_ready(context)
     }
 
-    /// [`Self::watch`] for an exclusive entry (`EPOLLEXCLUSIVE`): a change that is for one task need wake
-    /// only one of the wakers that are registered so, and of the calls that wait for the same. The default
-    /// wakes all.
+    /// Does [`Self::watch`] for an exclusive entry (`EPOLLEXCLUSIVE`). If a change is useful for only one
+    /// task, the object may wake only one of the exclusive wakers and waiting calls. With the default
+    /// implementation, all are woken.
     fn watch_exclusive(&self, context: &mut Context<'_>) -> Readiness {
         self.watch(context)
     }
@@ -156,7 +158,7 @@ pub trait Object: Any + Send + Sync {
         let _ = context;
     }
 
-    /// Status flags (`fcntl` with `F_GETFL`) besides `O_NONBLOCK`: the access mode, and `O_APPEND`.
+    /// Returns the status flags (`fcntl` with `F_GETFL`) except `O_NONBLOCK`: the access mode and `O_APPEND`.
     fn status_flags(&self) -> i32 {
         O_RDWR
     }
@@ -166,7 +168,7 @@ pub trait Object: Any + Send + Sync {
         false
     }
 
-    /// Sets the status flags that can be changed (`fcntl` with `F_SETFL`): `O_NONBLOCK`, and of files
+    /// Sets the status flags that can be changed (`fcntl` with `F_SETFL`): `O_NONBLOCK`, and for files also
     /// `O_APPEND`.
     ///
     /// # Errors
@@ -176,7 +178,7 @@ pub trait Object: Any + Send + Sync {
         self.set_nonblocking(flags & O_NONBLOCK != 0)
     }
 
-    /// Sets whether operations fail with `EAGAIN` instead of blocking (`O_NONBLOCK`).
+    /// Sets `O_NONBLOCK`. If it is set, operations fail with `EAGAIN` instead of blocking.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! Pipes: bytes that are written at one end and read at the other.
 //!
-//! A pipe is a ring of bytes of fixed capacity that both ends share. A reader waits while the ring is empty
-//! and an end for writing is open. A writer waits while the ring is full; up to `PIPE_BUF` bytes are written
-//! in one piece or not at all. The bytes are copied in chunks, since the lock may be a spinlock. Readers wait
-//! in a queue of their own, so that a write wakes one of them; writers are all woken, since room that is too
-//! small for one may do for another.
+//! A pipe is a ring buffer of fixed capacity that both ends share. A reader waits while the buffer is empty
+//! and the write end is open. A writer waits while the buffer is full. A write of up to `PIPE_BUF` bytes is
+//! atomic: all bytes are written at once or not at all. Longer data are copied in chunks, since the lock may
+//! be a spinlock. Readers wait in a queue of their own, so that a write wakes only one of them. A read wakes
+//! all writers, since room that is too small for one write may be enough for another.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,16 +20,16 @@ use lock_api::{Mutex, RawMutex};
 use crate::calls::ReadCalls;
 use crate::{Object, ReadBuffer, Stat, WaitQueue};
 
-/// Bytes that a pipe holds, as on Linux; fewer under Miri, which fills them one by one.
+/// Capacity of a pipe in bytes, as on Linux. It is smaller under Miri, which fills the bytes one by one.
 const CAPACITY: usize = if cfg!(miri) { 4 * PIPE_BUF } else { 64 << 10 };
 
-/// Bytes that are copied under the lock at a time.
+/// Maximum number of bytes that are copied while the lock is held.
 const CHUNK: usize = PIPE_BUF;
 
 /// `st_mode` of a pipe.
 const PIPE_MODE: u32 = 0o01_0600;
 
-/// The bytes of a pipe, in a ring.
+/// The ring buffer of a pipe.
 #[derive(Debug)]
 struct Ring {
     /// [`CAPACITY`] bytes.
@@ -45,7 +45,7 @@ impl Ring {
         CAPACITY - self.len
     }
 
-    /// Moves up to [`CHUNK`] bytes to `buffer`; returns their number.
+    /// Moves up to [`CHUNK`] bytes to `buffer`, and returns their number.
     fn take(&mut self, buffer: &mut ReadBuffer<'_>) -> usize {
         let size = self.len.min(buffer.room()).min(CHUNK).min(CAPACITY - self.start);
         let bytes = self.bytes.get(self.start..self.start + size).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Ring {
         count
     }
 
-    /// Appends up to [`CHUNK`] of `bytes`; returns their number.
+    /// Appends up to [`CHUNK`] bytes of `bytes`, and returns their number.
     fn put(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room()).min(CHUNK);
         let end = (self.start + self.len) % CAPACITY;
@@ -70,18 +70,19 @@ impl Ring {
     }
 }
 
-/// A pipe, which its two ends share.
+/// A pipe. Its two ends share it.
 pub struct Pipe<R: RawMutex, W> {
     ring: Mutex<R, Ring>,
-    /// Calls that wait for bytes, and tasks that wait for the end for reading to be ready.
+    /// Calls that wait for bytes to read; and below, tasks that wait for the read end to become ready.
     readers: ReadCalls<W>,
     watchers: W,
-    /// Both at the end for writing: not each writer can use any room.
+    /// Calls and tasks that wait at the write end. They share a queue and are all woken, since not every
+    /// writer can use every amount of room.
     writers: W,
 }
 
 impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
-    /// An empty pipe with the wait queues that `queue` makes, whose ends are to be created with it.
+    /// Creates an empty pipe. `queue` makes its wait queues. The caller then creates the two ends.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
         Readiness { read: ring.len > 0, hang_up: !ring.has_writer, ..Readiness::default() }
     }
 
-    /// Reads what there is, and returns whether there is more; `None` if a read has to wait.
+    /// Reads the available bytes. Returns true if bytes remain, or `None` if a read has to wait.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Option<bool> {
         let before = buffer.len();
         let (has_writer, has_more) = loop {
@@ -115,8 +116,8 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
         (buffer.len() > before || buffer.room() == 0 || !has_writer).then_some(has_more)
     }
 
-    /// Writes what there is room for, and up to [`PIPE_BUF`] bytes at once or not at all; `None` if a write
-    /// has to wait.
+    /// Writes as many bytes as there is room for. Up to [`PIPE_BUF`] bytes are written at once or not at all.
+    /// Returns the number of written bytes, or `None` if a write has to wait.
     fn write(&self, bytes: &[u8]) -> Option<Result<usize, Errno>> {
         let mut count = 0;
         while count < bytes.len() {
@@ -141,14 +142,14 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
     }
 }
 
-/// The end of a pipe for reading.
+/// The read end of a pipe.
 pub struct PipeReader<R: RawMutex, W: WaitQueue> {
     pipe: Arc<Pipe<R, W>>,
     nonblocking: AtomicBool,
 }
 
 impl<R: RawMutex, W: WaitQueue> PipeReader<R, W> {
-    /// The only end for reading of a pipe.
+    /// Creates the only read end of a pipe.
     pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
         Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
     }
@@ -161,14 +162,14 @@ impl<R: RawMutex, W: WaitQueue> Drop for PipeReader<R, W> {
     }
 }
 
-/// The end of a pipe for writing.
+/// The write end of a pipe.
 pub struct PipeWriter<R: RawMutex, W: WaitQueue> {
     pipe: Arc<Pipe<R, W>>,
     nonblocking: AtomicBool,
 }
 
 impl<R: RawMutex, W: WaitQueue> PipeWriter<R, W> {
-    /// The only end for writing of a pipe.
+    /// Creates the only write end of a pipe.
     pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
         Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
     }
@@ -267,7 +268,7 @@ where
             return Poll::Ready(Err(Errno::EAGAIN));
         }
         self.pipe.writers.add(context);
-        // Again, as the pipe may have changed before the waker was registered.
+        // Tries again, because the pipe may have changed before the waker was registered.
         self.pipe.write(bytes).map_or(Poll::Pending, Poll::Ready)
     }
 
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!(write(&writer, b"x"), Poll::Ready(Err(Errno::EAGAIN)));
         assert_eq!(read(&reader, PIPE_BUF - 1), Poll::Ready(Ok(PIPE_BUF - 1)));
         assert_eq!(write(&writer, &[2; PIPE_BUF]), Poll::Ready(Err(Errno::EAGAIN)));
-        // A larger one is written in parts.
+        // A larger write is made in parts.
         assert_eq!(write(&writer, &[2; PIPE_BUF + 1]), Poll::Ready(Ok(PIPE_BUF - 1)));
         assert_eq!(read(&reader, 2 * CAPACITY), Poll::Ready(Ok(CAPACITY)));
         assert_eq!(write(&writer, &[2; PIPE_BUF]), Poll::Ready(Ok(PIPE_BUF)));

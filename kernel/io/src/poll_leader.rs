@@ -1,19 +1,20 @@
-//! The poll leader: the thread that polls the network stack after the next interrupt of its device.
+//! The poll leader: the thread that polls the network stack after the next interrupt of the network device.
 //!
 //! The stack has no thread of its own. Work that an interrupt announces, such as received frames or an empty
-//! TX queue, waits until some thread polls the stack. Two kinds of threads do: the leader, a thread of the
-//! program that is blocked in a call and would have to be woken anyway, and the kernel's poll thread for all
-//! other cases. A [`PollLeader`] guarantees that each interrupt is followed by a poll that begins after it:
+//! TX queue, waits until some thread polls the stack. This is either the leader or the kernel's poll thread.
+//! The leader is a thread of the program that is blocked in a call, so it would have to be woken anyway. The
+//! poll thread handles all other cases. A [`PollLeader`] guarantees that after each interrupt a new poll
+//! begins:
 //!
-//! - An interrupt takes the leader and wakes it. Without a leader the caller wakes the poll thread.
-//! - A thread that becomes the leader, or that stops waiting, learns whether an interrupt has come since the
-//!   last poll began. The leader then polls before it sleeps, and the thread that leaves calls the poll
-//!   thread.
+//! - An interrupt handler takes the leader and wakes it. If there is no leader, it wakes the poll thread.
+//! - A thread that becomes the leader checks whether an interrupt has come since the last poll began, and
+//!   polls before it sleeps if so. A leader that stops waiting checks the same, and wakes the poll thread if
+//!   so.
 //!
-//! The stack also holds small writes back while the device is sending, so that later ones join them. The
-//! interrupt of the empty TX queue ends that. A thread that is about to sleep need not wait for the
-//! interrupt: nothing will join the data. So data that is held back is a reason to poll for the leader, but
-//! for no other thread.
+//! While the device is sending, the stack also holds back small writes, so that it can send them together
+//! with later writes. When the TX queue is empty, an interrupt ends this. But when a thread is about to
+//! sleep, no later write will join its data, so it need not wait for the interrupt. So data that is held back
+//! is a reason for the leader to poll, but not for other threads.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::task::Waker;
@@ -28,13 +29,13 @@ pub struct PollLeader<R: RawMutex> {
     leader: Lock<R, Option<Waker>>,
     /// True if an interrupt has come since the last poll began.
     is_interrupted: AtomicBool,
-    /// True if the stack may hold data back since the last poll. Accessed with the stack locked, and by
-    /// threads that are about to sleep, which lock it next.
+    /// True if the stack may be holding back data since the last poll. It is written while the stack is
+    /// locked. Threads that are about to sleep read it without the lock, but they lock the stack next.
     is_holding: AtomicBool,
 }
 
 impl<R: RawMutex> PollLeader<R> {
-    /// Creates the state without a leader.
+    /// Creates the state, without a leader.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -42,24 +43,24 @@ impl<R: RawMutex> PollLeader<R> {
         Self { leader, is_interrupted: AtomicBool::new(false), is_holding: AtomicBool::new(false) }
     }
 
-    /// Takes note of an interrupt. Returns the leader, if there is one: the caller wakes it, or the poll
-    /// thread.
+    /// Notes an interrupt. Takes and returns the leader. The caller wakes the leader, or the poll thread if
+    /// there is no leader.
     pub fn interrupt(&self) -> Option<Waker> {
-        // The lock orders this with `lead` and `resign`: either this finds the leader, or they see the
-        // interrupt.
+        // The lock orders this function with `lead` and `resign`: either this function finds the leader, or
+        // they see the interrupt.
         let mut leader = self.leader.lock();
         self.is_interrupted.store(true, Release);
         leader.take()
     }
 
-    /// Takes note that the stack holds data back until the device's TX queue is empty. The stack is locked.
+    /// Notes that the stack holds back data until the device's TX queue is empty. The stack is locked.
     #[inline]
     pub fn hold(&self) {
         self.is_holding.store(true, Relaxed);
     }
 
-    /// Takes note that a poll begins, which finds everything that interrupts have announced so far. The stack
-    /// is locked.
+    /// Notes that a poll begins. The poll finds all work that interrupts have announced so far. The stack is
+    /// locked.
     #[inline]
     pub fn begin_poll(&self) {
         self.is_holding.store(false, Relaxed);
@@ -71,7 +72,8 @@ impl<R: RawMutex> PollLeader<R> {
         }
     }
 
-    /// Makes a thread the leader in place of another. Returns true if it must poll before it sleeps.
+    /// Makes a thread the leader, in place of the previous leader. Returns true if the thread must poll
+    /// before it sleeps.
     pub fn lead(&self, waker: &Waker) -> bool {
         let mut leader = self.leader.lock();
         if !leader.as_ref().is_some_and(|leader| leader.will_wake(waker)) {
@@ -80,21 +82,21 @@ impl<R: RawMutex> PollLeader<R> {
         self.must_poll()
     }
 
-    /// True if an interrupt has come since the last poll began, or data is held back that no later write will
-    /// join.
+    /// Returns true if the leader must poll: an interrupt has come since the last poll began, or the stack
+    /// holds back data, which no later write will join.
     #[inline]
     pub fn must_poll(&self) -> bool {
         self.is_interrupted.load(Acquire) || self.is_holding.load(Relaxed)
     }
 
-    /// Ends a thread's role as the leader: it does not wait any more. Returns true if an interrupt came that
-    /// no thread answers by a poll. The caller then calls the poll thread.
+    /// Ends a thread's role as the leader, because it does not wait any more. Returns true if an interrupt
+    /// has come after which no other thread polls. The caller then wakes the poll thread.
     pub fn resign(&self, waker: &Waker) -> bool {
         let mut leader = self.leader.lock();
         if leader.as_ref().is_some_and(|leader| leader.will_wake(waker)) {
             *leader = None;
         }
-        // Another leader has begun to wait after the interrupt, and polls.
+        // If there is another leader, it became the leader after the interrupt, and polls.
         leader.is_none() && self.is_interrupted.load(Acquire)
     }
 }

@@ -7,14 +7,15 @@ use crate::WakerQueue;
 
 /// A counting semaphore for tasks, to be used under a lock.
 ///
-/// A permit that is released while tasks wait belongs to the one that has waited longest, from the release
-/// on: a task that arrives before that one runs cannot overtake it. A release wakes one task, and takes
+/// If a permit is released while tasks wait, it immediately belongs to the task that has waited longest. So a
+/// task that arrives before the woken task runs cannot overtake it. A release wakes one task, and takes
 /// constant time.
 ///
-/// A task that waits owns a permit as soon as it is woken, so it must go on polling until it has got it.
+/// A waiting task owns a permit as soon as it is woken. So it must continue to poll until it has acquired the
+/// permit.
 #[derive(Debug)]
 pub struct Semaphore {
-    /// Number of permits that no task has; 0 while tasks wait.
+    /// Number of permits that no task owns. It is 0 while tasks wait.
     permits: usize,
     waiters: WakerQueue,
     is_closed: bool,
@@ -23,7 +24,7 @@ pub struct Semaphore {
 /// The state of a task that acquires one permit.
 #[derive(Debug, Default)]
 pub struct Acquisition {
-    /// True if the task has waited in the queue. If it is not there any more, a permit has been passed to it.
+    /// True if the task was added to the queue. If it is not in the queue any more, it owns a permit.
     is_queued: bool,
 }
 
@@ -34,10 +35,11 @@ impl Semaphore {
         Self { permits, waiters: WakerQueue::new(), is_closed: false }
     }
 
-    /// Acquires a permit, once for each `acquisition`. While it is pending, the waker is in the queue.
+    /// Acquires a permit. The caller uses a new `acquisition` for each permit. While the result is pending,
+    /// the waker is in the queue.
     ///
-    /// Without memory for the queue, the waker is woken at once: the task polls again instead of waiting, and
-    /// others may overtake it until there is memory.
+    /// Without memory for the queue, the waker is woken at once. Then the task polls again and again instead
+    /// of waiting, and other tasks may overtake it, until there is memory.
     pub fn poll_acquire(&mut self, acquisition: &mut Acquisition, waker: &Waker) -> Poll<()> {
         if acquisition.is_queued {
             return if self.waiters.contains(waker) { Poll::Pending } else { Poll::Ready(()) };
@@ -56,8 +58,8 @@ impl Semaphore {
         Poll::Pending
     }
 
-    /// Releases a permit, or adds one. Returns the waker of the task that it now belongs to, to be woken
-    /// without the lock.
+    /// Releases a permit, or adds a new one. If a task was waiting, the permit now belongs to it. Then
+    /// returns the waker of this task. The caller wakes the task after it has released the lock.
     #[must_use = "the task owns the permit"]
     pub fn release(&mut self) -> Option<Waker> {
         let first = self.waiters.pop();
@@ -65,8 +67,8 @@ impl Semaphore {
         first
     }
 
-    /// Lets all tasks pass from now on, since what the permits stand for has failed. Returns the wakers of
-    /// those that wait, to be woken without the lock.
+    /// Lets all tasks pass from now on. Called when the resource that the permits stand for has failed.
+    /// Returns the wakers of the waiting tasks. The caller wakes them after it has released the lock.
     #[must_use = "the tasks wait"]
     pub fn close(&mut self) -> WakerQueue {
         self.is_closed = true;

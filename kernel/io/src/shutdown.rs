@@ -1,4 +1,4 @@
-//! The host's requests to end, and descriptors that become readable with the first one.
+//! The host's requests to end the program, and descriptors that become readable with the first request.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -11,7 +11,7 @@ use crate::{Object, ReadBuffer, Readiness, Stat, WaitQueue};
 /// Size of a read in bytes: one `u64`.
 const SIZE: usize = size_of::<u64>();
 
-/// The requests to end so far, which all descriptors share.
+/// The requests to end so far. All descriptors share them.
 #[derive(Debug)]
 pub struct ShutdownRequests<W> {
     count: AtomicU64,
@@ -19,7 +19,7 @@ pub struct ShutdownRequests<W> {
 }
 
 impl<W: WaitQueue> ShutdownRequests<W> {
-    /// No requests so far.
+    /// Creates the state without requests.
     pub const fn new(waiters: W) -> Self {
         Self { count: AtomicU64::new(0), waiters }
     }
@@ -36,10 +36,11 @@ impl<W: WaitQueue> ShutdownRequests<W> {
         &self.waiters
     }
 
-    /// Number of requests so far; if there is none, the waker is registered for the first one.
+    /// Returns the number of requests so far. If there are none, registers the waker for the first request
+    /// and returns `None`.
     fn poll(&self, context: &Context<'_>) -> Option<u64> {
         let count = || Some(self.count.load(Acquire)).filter(|&count| count > 0);
-        // Again, as the request may have come before the waker was registered.
+        // Checks again, because the first request may have come before the waker was registered.
         count().or_else(|| {
             self.waiters.add(context);
             count()
@@ -47,10 +48,10 @@ impl<W: WaitQueue> ShutdownRequests<W> {
     }
 }
 
-/// The object behind a descriptor for requests to end.
+/// The object of a descriptor that reports requests to end.
 ///
-/// It becomes readable with the first request and stays so: all threads that wait see it, in whatever order
-/// they read.
+/// It becomes readable with the first request and stays readable. So all waiting threads see the request, in
+/// whatever order they read.
 #[derive(Debug)]
 pub struct ShutdownFd<W: WaitQueue + 'static> {
     requests: &'static ShutdownRequests<W>,
@@ -66,7 +67,8 @@ impl<W: WaitQueue + 'static> ShutdownFd<W> {
 
 impl<W: WaitQueue + 'static> Drop for ShutdownFd<W> {
     fn drop(&mut self) {
-        // The queue outlives the descriptor, and epoll cannot remove its wakers from a closed object.
+        // The queue outlives the descriptor, and epoll cannot remove its wakers from the queue of a closed
+        // object. So they are woken here, which removes them.
         self.requests.waiters.wake();
     }
 }

@@ -1,26 +1,26 @@
-//! A table of values by number, to be used under a spinlock: no operation allocates or moves what the table
-//! has.
+//! A table of numbered values, for use under a spinlock: no operation allocates memory or moves values.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::mem;
 
-/// Number of entries in the first chunk. Each further one is twice as large.
+/// Number of entries in the first chunk. Each further chunk is twice as large as the one before it.
 const FIRST_CHUNK: usize = 16;
 
-/// Maximum number of chunks: 2^20 entries.
+/// Maximum number of chunks. Together they have 2^20 entries.
 pub(crate) const CHUNKS: usize = 16;
 
 /// Values by number. A number is free again once its value is removed.
 ///
-/// Entries are in chunks that never move. A chunk is allocated without the table, and so without its lock,
-/// when [`SlotMap::insert`] fails: see [`SlotMap::plan`].
+/// Entries are in chunks that never move. When [`SlotMap::insert`] fails for lack of room, the caller
+/// allocates a chunk. This does not need the table, so the caller can release the lock first: see
+/// [`SlotMap::plan`].
 #[derive(Debug)]
 pub struct SlotMap<T> {
     chunks: [Chunk<T>; CHUNKS],
-    /// First entry of the list of those that are free again.
+    /// First entry in the list of entries that are free again.
     free: Option<usize>,
-    /// Number of entries that were used once.
+    /// Number of entries that have ever been used.
     used: usize,
 }
 
@@ -35,7 +35,7 @@ pub struct ChunkPlan(usize);
 #[derive(Debug)]
 enum Entry<T> {
     Used(T),
-    /// The next entry that is free.
+    /// The next free entry.
     Free(Option<usize>),
 }
 
@@ -65,11 +65,12 @@ impl<T> SlotMap<T> {
         Self { chunks: [const { Chunk(Vec::new()) }; CHUNKS], free: None, used: 0 }
     }
 
-    /// Adds a value; returns its number.
+    /// Adds a value and returns its number.
     ///
     /// # Errors
     ///
-    /// There is no room for the value, which is returned: a chunk is to be [planned](Self::plan).
+    /// The value, if there is no room for it. The caller must then add a chunk, beginning with
+    /// [`Self::plan`].
     pub fn insert(&mut self, value: T) -> Result<usize, T> {
         if let Some(number) = self.free
             && let Some(entry) = self.entry_mut(number)
@@ -80,7 +81,7 @@ impl<T> SlotMap<T> {
         }
         let (chunk, index) = position(self.used);
         match self.chunks.get_mut(chunk) {
-            // Does not allocate.
+            // The capacity suffices, so `push` does not allocate memory.
             Some(Chunk(entries)) if index < entries.capacity() => entries.push(Entry::Used(value)),
             _ => return Err(value),
         }
@@ -88,14 +89,14 @@ impl<T> SlotMap<T> {
         Ok(self.used - 1)
     }
 
-    /// The next chunk that is to be allocated; `None` if the table cannot grow.
+    /// Returns the plan of the next chunk to allocate, or `None` if the table cannot grow any more.
     #[must_use]
     pub fn plan(&self) -> Option<ChunkPlan> {
         Some(position(self.used).0).filter(|&chunk| chunk < CHUNKS).map(ChunkPlan)
     }
 
-    /// Adds a chunk that was planned. Returns it if the table has got one meanwhile, to be freed without the
-    /// lock.
+    /// Adds a planned chunk. If another thread has added the chunk meanwhile, returns the surplus chunk. The
+    /// caller frees it after it has released the lock.
     #[must_use = "it is to be freed without the lock"]
     pub fn grow(&mut self, chunk: Chunk<T>) -> Option<Chunk<T>> {
         let size = chunk.0.capacity();
@@ -108,7 +109,7 @@ impl<T> SlotMap<T> {
         }
     }
 
-    /// The value with a number.
+    /// Returns the value with a number.
     #[must_use]
     pub fn get(&self, number: usize) -> Option<&T> {
         let (chunk, index) = position(number);
@@ -118,7 +119,7 @@ impl<T> SlotMap<T> {
         }
     }
 
-    /// [`Self::get`], to change it.
+    /// Returns the value with a number, for changes.
     #[must_use]
     pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
         match self.entry_mut(number)? {
@@ -127,13 +128,13 @@ impl<T> SlotMap<T> {
         }
     }
 
-    /// A number above those of all values.
+    /// Returns a number that is larger than the numbers of all values.
     #[must_use]
     pub const fn bound(&self) -> usize {
         self.used
     }
 
-    /// Removes the value with a number.
+    /// Removes and returns the value with a number.
     pub fn remove(&mut self, number: usize) -> Option<T> {
         let next = self.free;
         let entry = self.entry_mut(number).filter(|entry| matches!(entry, Entry::Used(_)))?;
@@ -153,7 +154,7 @@ pub(crate) const fn chunk_size(chunk: usize) -> usize {
     FIRST_CHUNK << chunk
 }
 
-/// Chunk and index in it of an entry.
+/// Returns the chunk of an entry, and the index of the entry in the chunk.
 pub(crate) const fn position(number: usize) -> (usize, usize) {
     let position = number.saturating_add(FIRST_CHUNK);
     let chunk = (position.ilog2() - FIRST_CHUNK.ilog2()) as usize;

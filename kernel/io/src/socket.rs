@@ -1,8 +1,8 @@
-//! The interface of sockets, of whichever address family.
+//! The common interface of sockets of all address families.
 //!
-//! A family implements [`Socket`] and [`Object`] for its sockets. Socket addresses and values of options pass
-//! as bytes of the ABI's structures, such as `sockaddr`, which only the family interprets. What sockets of
-//! all families have is in [`CommonSettings`].
+//! A family implements [`Socket`] and [`Object`] for its sockets. Socket addresses and values of options are
+//! passed as the bytes of the ABI's structures, such as `sockaddr`. Only the family interprets them.
+//! [`CommonSettings`] has the settings that sockets of all families share.
 
 mod settings;
 #[cfg(test)]
@@ -27,19 +27,19 @@ pub struct MessageFlags {
     pub peek: bool,
     /// `MSG_DONTWAIT`: the call does not block, as if the socket were non-blocking.
     pub dont_wait: bool,
-    /// `MSG_WAITALL`: receiving from a stream goes on until the buffer is full. Sockets without streams
-    /// ignore it, as on Linux.
+    /// `MSG_WAITALL`: receiving from a stream continues until the buffer is full. Sockets without streams
+    /// ignore this flag, as on Linux.
     pub wait_all: bool,
 }
 
-/// A socket. Its object is found by [`Object::as_socket`].
+/// A socket. [`Object::as_socket`] returns the socket of an object.
 ///
-/// `accept`, `connect`, `send` and `receive` block as the calls of these names do, unless the socket is
-/// [non-blocking](CommonSettings::is_nonblocking) or the call is ([`MessageFlags::dont_wait`]), and until
-/// [`CommonSettings::deadline`]. How to wait is a matter of the family: threads of IP poll the network device
-/// meanwhile.
+/// `accept`, `connect`, `send` and `receive` block like the system calls of the same names, until
+/// [`CommonSettings::deadline`]. They do not block if the socket is
+/// [non-blocking](CommonSettings::is_nonblocking), or if the call is ([`MessageFlags::dont_wait`]). The
+/// family decides how to wait: threads that wait for IP sockets poll the network device meanwhile.
 ///
-/// A socket address has already been read from the program's memory, and has any size and content.
+/// A socket address is already a copy from the program's memory. It may have any size and content.
 pub trait Socket: Object {
     /// Settings that sockets of all families have.
     fn settings(&self) -> &CommonSettings;
@@ -61,8 +61,8 @@ pub trait Socket: Object {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Accepts a connection; returns its socket and writes the peer's address to `from`. If that fails, the
-    /// connection is closed, as on Linux.
+    /// Accepts a connection. Returns its socket, and writes the peer's address to `from`. If writing the
+    /// address fails, the connection is closed, as on Linux.
     ///
     /// # Errors
     ///
@@ -80,22 +80,21 @@ pub trait Socket: Object {
     /// As [`Self::bind`].
     fn connect(&self, address: &[u8]) -> Result<(), Errno>;
 
-    /// Sends bytes to the peer; returns their number.
+    /// Sends bytes to the peer. Returns their number.
     ///
     /// # Errors
     ///
     /// An error of the family.
     fn send(&self, bytes: &[u8], flags: MessageFlags) -> Result<usize, Errno>;
 
-    /// Sends bytes to an address; returns their number.
+    /// Sends bytes to an address. Returns their number.
     ///
     /// # Errors
     ///
     /// As [`Self::bind`], then `EFAULT` for invalid bytes, or an error of the family.
     fn send_to(&self, bytes: Argument<'_>, address: &[u8], flags: MessageFlags) -> Result<usize, Errno>;
 
-    /// Receives bytes; writes the sender's address to `from`, no bytes if it is the peer of a
-    /// connection.
+    /// Receives bytes. Writes the sender's address to `from`. On a connection, it writes an empty address.
     ///
     /// # Errors
     ///
@@ -128,7 +127,7 @@ pub trait Socket: Object {
     /// As [`Self::local`].
     fn remote(&self, address: &mut dyn ValueResult) -> Result<(), Errno>;
 
-    /// Sets an option that only some families have; `dyn Socket` has `set_option` for all.
+    /// Sets an option that not all families have. `dyn Socket` has `set_option` for all options.
     ///
     /// # Errors
     ///
@@ -139,7 +138,7 @@ pub trait Socket: Object {
         Err(Errno::ENOPROTOOPT)
     }
 
-    /// Writes the value of an option that only some families have to `value`.
+    /// Writes the value of an option that not all families have to `value`.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! The open file of a block device.
 //!
 //! [`Storage`] is the device, which reads and writes at any byte; [`BlockFile`] adds the semantics of an open
-//! file: the position, the access mode and `lseek`. The position is an atomic that a call advances before it
-//! transfers: so concurrent calls get disjoint ranges without a lock. A call that transfers less moves the
-//! position back.
+//! file: the position, the access mode and `lseek`. The position is an atomic. A call advances it before it
+//! transfers data, so concurrent calls get disjoint ranges without a lock. A call that transfers fewer bytes
+//! moves the position back.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -21,15 +21,16 @@ pub trait Storage: Debug + Send + Sync {
     /// Size in bytes.
     fn size(&self) -> u64;
 
-    /// Reads at an offset into `buffer`; returns the number of bytes, fewer than requested at the end of the
-    /// storage.
+    /// Reads at an offset into `buffer`. Returns the number of bytes. It is smaller than requested at the end
+    /// of the storage.
     ///
     /// # Errors
     ///
     /// `EIO`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes bytes at an offset; returns their number, fewer than requested at the end of the storage.
+    /// Writes bytes at an offset. Returns their number. It is smaller than requested at the end of the
+    /// storage.
     ///
     /// # Errors
     ///
@@ -63,15 +64,15 @@ pub struct BlockFile<S> {
 }
 
 impl<S: Storage> BlockFile<S> {
-    /// Creates an open file with its position at the first byte, for the access that `flags` (of `open`) ask
-    /// for.
+    /// Creates an open file, for the access that the `flags` of `open` request. Its position is the first
+    /// byte.
     ///
     /// As on Linux, `O_APPEND` and `O_TRUNC` have no effect on a block device.
     pub const fn new(storage: S, flags: i32) -> Self {
         Self { storage, status_flags: flags & (ACCESS_MODE | O_APPEND), position: AtomicU64::new(0) }
     }
 
-    /// Advances the position by up to `size` bytes; returns the start and size of the range. Concurrent calls
+    /// Advances the position by up to `size` bytes. Returns the start and size of the range. Concurrent calls
     /// get disjoint ranges.
     fn advance(&self, size: usize) -> (u64, usize) {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
@@ -98,7 +99,7 @@ impl<S: Storage> BlockFile<S> {
         result.map(drop)
     }
 
-    /// Appends up to `size` bytes at an offset to `buffer`, which has room for them; returns their number.
+    /// Appends up to `size` bytes from an offset to `buffer`, which has room for them. Returns their number.
     fn copy_from(&self, start: u64, size: usize, buffer: &mut ReadBuffer<'_>) -> Result<usize, Errno> {
         if size == 0 {
             return Ok(0);
@@ -142,11 +143,11 @@ impl<S: Storage> BlockFile<S> {
         result
     }
 
-    /// Moves the position back to the end of the `done` bytes that were transferred of a range of `size`
-    /// bytes, unless another thread has moved the position since.
+    /// Moves the position back after a transfer of only `done` bytes of a range of `size` bytes. Does nothing
+    /// if another thread has moved the position since.
     fn rewind(&self, start: u64, size: usize, done: usize) {
         let position_after = |bytes: usize| start.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        // Fails if another thread has moved the position, which then stays.
+        // This fails if another thread has moved the position. Then the position stays.
         let _: Result<u64, u64> =
             self.position.compare_exchange(position_after(size), position_after(done), Relaxed, Relaxed);
     }
@@ -201,7 +202,7 @@ impl<S: Storage + 'static> Object for BlockFile<S> {
     }
 
     fn stat(&self) -> Result<Stat, Errno> {
-        // As on Linux, `st_size` of a block device is 0; its size is the position at `SEEK_END`.
+        // As on Linux, `st_size` of a block device is 0. Programs find its size by seeking to the end.
         Ok(Stat { mode: BLOCK_DEVICE, size: 0, block_size: BLOCK_SIZE })
     }
 }
@@ -219,7 +220,7 @@ mod tests {
     use std::sync::Mutex;
     use std::vec::Vec;
 
-    /// Storage that fails for offsets from `broken` on.
+    /// Storage whose accesses fail at offsets from `broken` on.
     #[derive(Debug)]
     struct FakeStorage {
         bytes: Mutex<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Locks and atomics, which are loom's in the models.
+//! Locks and atomics. In the models, they are loom's.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::AtomicBool;
@@ -29,7 +29,7 @@ mod model {
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            // Of a model that has failed.
+            // The lock is poisoned only in a model that has failed.
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }

@@ -1,12 +1,13 @@
 //! The table of open file descriptors.
 //!
-//! POSIX requires that `open` returns the lowest free number. A bitmap of allocated numbers finds it: for the
-//! first 64 numbers a single atomic word, which most programs never exceed, for the others a bitmap with a
-//! lock. The value of a descriptor is in a slot with a lock of its own. So a call on a descriptor locks its
-//! slot only, and does not contend with calls on other descriptors.
+//! POSIX requires that `open` returns the lowest free number. A bitmap of allocated numbers finds this
+//! number. For the first 64 numbers, it is a single atomic word; most programs never need more descriptors.
+//! For the others, it is a bitmap with a lock. The value of a descriptor is in a slot with a lock of its own.
+//! So a call on a descriptor locks only the slot of that descriptor, and does not contend with calls on other
+//! descriptors.
 //!
-//! Opening has two steps: reserve a number, then fill its slot. A reserved number cannot be used by other
-//! threads, and is free again if the open fails.
+//! Opening has two steps: reserve a number, then fill its slot. Other threads cannot use a reserved number.
+//! It becomes free again if the open fails.
 
 mod bitmap;
 mod slots;
@@ -20,22 +21,24 @@ use self::slots::{Contents, Slots};
 /// A file descriptor.
 pub type FileDescriptor = usize;
 
-/// Maximum number of open descriptors. Miri would take minutes to look at each.
+/// Maximum number of open descriptors. It is smaller under Miri, which would take minutes to check each
+/// descriptor.
 const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 
 /// The open and reserved descriptors, and their values.
 ///
-/// Each descriptor has a slot with a lock of its own: using one does not touch another, and takes no lock of
-/// all. The lock `R` may be a spinlock: no memory is allocated under it, and nothing is dropped that a
-/// descriptor refers to.
+/// Each descriptor has a slot with a lock of its own, so the use of a descriptor neither touches other
+/// descriptors nor takes a global lock. The lock `R` may be a spinlock: under the lock, no memory is
+/// allocated, and no value of a descriptor is dropped.
 ///
-/// One of the first descriptors may keep a `K` while it is not open, from which its next value is made.
+/// While one of the first 64 descriptors is not open, its slot may keep a `K`. The next value of the
+/// descriptor can be made from this `K`.
 #[derive(Debug)]
 pub struct DescriptorTable<R: RawMutex, T, K = ()> {
     slots: Slots<R, T, K>,
     /// The first descriptors: a bit is set if the descriptor is open or reserved.
     first: FirstWord,
-    /// The further descriptors likewise, counted from the first of them.
+    /// The same for the further descriptors, counted from the first of them.
     others: Mutex<R, Bitmap>,
 }
 
@@ -70,7 +73,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.first.allocate(min).map_or_else(|| self.reserve_other(min), Ok)
     }
 
-    /// Does the same as [`Self::reserve_from`], for descriptors after the first ones.
+    /// Does [`Self::reserve_from`] for descriptors after the first 64.
     #[cold]
     #[inline(never)]
     fn reserve_other(&self, min: FileDescriptor) -> Result<FileDescriptor, Errno> {
@@ -81,7 +84,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
             others.allocate(free);
             free + WORD
         };
-        // Without the lock: this may allocate memory.
+        // The lock is not held here, because `prepare` may allocate memory.
         self.slots.prepare(free).inspect_err(|_| self.release(free))?;
         Ok(free)
     }
@@ -91,19 +94,20 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.fill_with(descriptor, || value);
     }
 
-    /// [`Self::fill`] with what `make` returns, which is called with the lock of the slot held: so a value of
-    /// several words is made in its place.
+    /// Does [`Self::fill`] with the value that `make` returns. `make` is called while the lock of the slot is
+    /// held, so a value of several words can be constructed in place.
     #[inline]
     pub fn fill_with(&self, descriptor: FileDescriptor, make: impl FnOnce() -> T) {
         if let Some(slot) = self.slots.get(descriptor) {
-            // It is reserved, so nothing is dropped.
+            // The descriptor is reserved, so its slot has no value, and nothing is dropped under the lock.
             slot.lock().value = Some(make());
         }
     }
 
-    /// Opens a reserved descriptor with the state that its slot has [kept](Self::take_and_keep), if there is
-    /// one and `prepare` returns true for it. `make` makes the descriptor's value of it. Both are called with
-    /// the lock of the slot held. Returns true if the descriptor is open.
+    /// Opens a reserved descriptor with the state that its slot has [kept](Self::take_and_keep). Does so only
+    /// if the slot has kept a state and `prepare` returns true for it. `make` converts the state to the
+    /// descriptor's value. Both functions are called while the lock of the slot is held. Returns true if the
+    /// descriptor is now open.
     #[inline(always)]
     pub fn fill_from_kept(
         &self,
@@ -136,11 +140,11 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.others.lock().free(other);
     }
 
-    /// Locks the slot of a descriptor, which may be empty.
+    /// Locks the slot of a descriptor. The slot may be empty.
     ///
     /// # Errors
     ///
-    /// `EBADF` if there is no such slot.
+    /// `EBADF` if the descriptor has no slot.
     #[inline]
     pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T, K>, Errno> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
@@ -159,7 +163,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.lock(descriptor)?.get().cloned().ok_or(Errno::EBADF)
     }
 
-    /// The first open descriptor from a number on.
+    /// Returns the first open descriptor with a number of at least `from`.
     #[must_use]
     pub fn next_open(&self, from: FileDescriptor) -> Option<FileDescriptor> {
         let is_open = |descriptor: &FileDescriptor| {
@@ -168,7 +172,8 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         (from..MAX_DESCRIPTORS).find(is_open)
     }
 
-    /// Opens the lowest free descriptor of at least `min` for a value, that of another descriptor.
+    /// Opens the lowest free descriptor of at least `min` with a value, which is shared with another
+    /// descriptor (`dup`).
     ///
     /// # Errors
     ///
@@ -182,7 +187,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         Ok(descriptor)
     }
 
-    /// Closes a descriptor and returns its value, which the caller drops.
+    /// Closes a descriptor and returns its value. The caller drops the value.
     ///
     /// # Errors
     ///
@@ -191,7 +196,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.take(descriptor).ok_or(Errno::EBADF)
     }
 
-    /// [`Self::remove`]; `None` if the descriptor is not open.
+    /// Does [`Self::remove`], but returns `None` if the descriptor is not open.
     #[inline]
     pub fn take(&self, descriptor: FileDescriptor) -> Option<T> {
         let value = self.slots.get(descriptor)?.lock().value.take();
@@ -201,9 +206,10 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         value
     }
 
-    /// [`Self::take`] with the lock of the slot held while `split` is called with the value. That may leave
-    /// something to the next value of the descriptor, where nothing is kept yet: only the first descriptors
-    /// keep something. Returns what `split` returns, to be dropped by the caller.
+    /// Does [`Self::take`], and calls `split` with the value while the lock of the slot is held. If the slot
+    /// can keep a state for the next value of the descriptor, `split` also gets the place for this state.
+    /// Only slots of the first 64 descriptors can keep a state, and only if they do not keep one yet. Returns
+    /// the result of `split`. The caller drops the result.
     #[inline(always)]
     pub fn take_and_keep<L>(
         &self,
@@ -222,12 +228,12 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     }
 }
 
-/// The slot of a descriptor, whose lock is held.
+/// A descriptor's slot whose lock is held.
 #[derive(Debug)]
 pub struct LockedSlot<'a, R: RawMutex, T, K = ()>(MutexGuard<'a, R, Contents<T, K>>);
 
 impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
-    /// Value of the descriptor; `None` if it is not open.
+    /// Returns the value of the descriptor, or `None` if the descriptor is not open.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {

@@ -1,27 +1,29 @@
-//! A queue of wakers whose operations take constant time, however many there are; adding one does so
-//! amortised, since the list of the memory of all may have to be copied: 24 bytes for 32 wakers.
+//! A queue of wakers. All operations take constant time, however many wakers the queue has, except adding
+//! one: that takes constant time amortised, since the list of chunks may have to be copied (24 bytes for each
+//! chunk of 32 wakers).
 //!
-//! The wakers behind the first are in slots, which are linked in the order of arrival, and found by a hash of
-//! the waker. The hash table grows by one bucket with each slot (linear hashing: the new bucket takes its
-//! share from one other), so there is no step that rehashes all of it: the queue is used under a spinlock.
+//! The first waker is stored in the queue itself. All others are in slots, which are linked in the order of
+//! arrival and are found by a hash of the waker. The hash table grows by one bucket with each slot (linear
+//! hashing): the new bucket takes its share of the slots from a single other bucket. So no step rehashes the
+//! whole table. This matters because the queue is used under a spinlock.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// Number of slots that are allocated together, at most: 1 KiB.
+/// Maximum number of slots that are allocated together: 1 KiB.
 const CHUNK_SIZE: usize = 32;
 
-/// In place of the index of a slot: none.
+/// Marks that there is no slot, in place of the index of a slot.
 const NONE: u32 = u32::MAX;
 
-/// Wakers in the order of their arrival, each once.
+/// A queue of wakers in the order of their arrival. It has each waker only once.
 ///
-/// The first one is stored in place, since most queues have one at a time: it needs no memory. Memory of the
-/// others is kept until the queue is taken ([`WakerQueue::take`]) or dropped.
+/// The first waker needs no allocated memory, since most queues have at most one waker at a time. The memory
+/// of the others is kept until the queue is taken ([`WakerQueue::take`]) or dropped.
 #[derive(Debug, Default)]
 pub struct WakerQueue {
-    /// `None` only if there are no others.
+    /// The first waker. If it is `None`, there are no others.
     first: Option<Waker>,
     others: LinkedWakers,
 }
@@ -33,11 +35,11 @@ impl WakerQueue {
         Self { first: None, others: LinkedWakers::new() }
     }
 
-    /// Adds a waker at the end, unless the queue has one that wakes the same.
+    /// Adds a waker at the end, unless the queue already has a waker that wakes the same task.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// There is no memory for the waker.
     #[inline]
     pub fn add(&mut self, waker: &Waker) -> Result<(), TryReserveError> {
         match &self.first {
@@ -62,17 +64,18 @@ impl WakerQueue {
         first.will_wake(waker) || self.others.find(waker).is_some()
     }
 
-    /// Removes the waker that wakes the same as `waker`.
+    /// Removes and returns the waker that wakes the same task as `waker`.
     #[inline]
     pub fn remove(&mut self, waker: &Waker) -> Option<Waker> {
         if self.first.as_ref()?.will_wake(waker) { self.pop() } else { self.others.remove(waker) }
     }
 
-    /// Removes the waker of a task that got what it waited for without having been woken: it was polled for
-    /// another reason. A later wake-up then reaches a task that still waits.
+    /// Removes the waker of a task that no longer waits, although the queue has not woken it: the task was
+    /// polled for another reason and got what it waited for. Otherwise a later wake-up would be lost on this
+    /// task instead of waking one that still waits.
     ///
-    /// If the waker was in the queue, it is woken: another future of the task may wait for the same, and is
-    /// polled so that it adds the waker again.
+    /// If the waker was in the queue, it is woken. Another future of the same task may still wait for the
+    /// same event. It is then polled, and adds the waker again.
     #[inline]
     pub fn withdraw(&mut self, waker: &Waker) {
         if !self.is_empty()
@@ -82,7 +85,7 @@ impl WakerQueue {
         }
     }
 
-    /// Removes the first waker.
+    /// Removes and returns the first waker.
     #[inline]
     pub fn pop(&mut self) -> Option<Waker> {
         let first = self.first.take()?;
@@ -90,7 +93,7 @@ impl WakerQueue {
         Some(first)
     }
 
-    /// Removes all wakers, which are then woken without the lock of the queue.
+    /// Removes and returns all wakers. The caller wakes them after it has released the lock of the queue.
     #[inline]
     #[must_use]
     pub fn take(&mut self) -> TakenWakers {
@@ -114,9 +117,10 @@ impl WakerQueue {
 /// The wakers that a [`WakerQueue`] had.
 #[derive(Debug)]
 pub enum TakenWakers {
-    /// At most one, of a queue without memory for others: most queues have one, and moving it is two words.
+    /// The wakers of a queue that has not allocated memory: at most one. Most queues are of this kind, and
+    /// moving them copies only two words.
     First(Option<Waker>),
-    /// All, with the memory of the queue.
+    /// All wakers, with the memory of the queue.
     All(WakerQueue),
 }
 
@@ -138,18 +142,18 @@ struct Slot {
     waker: Option<Waker>,
     /// The slot of the waker that arrived before this one.
     previous: u32,
-    /// The slot of the waker that arrived after this one; of a free slot the next one that is free.
+    /// The slot of the waker that arrived after this one. In a free slot, the next free slot.
     next: u32,
     /// The next slot whose waker has the same bucket.
     next_in_bucket: u32,
-    /// The first slot of the bucket with this slot's index.
+    /// The first slot of the bucket that has the same index as this slot.
     bucket: u32,
 }
 
 /// Wakers in slots.
 #[derive(Debug)]
 struct LinkedWakers {
-    /// All but the last are full. Slots stay until the queue is dropped.
+    /// Chunks of slots. All chunks except the last are full. Slots stay until the queue is dropped.
     chunks: Vec<Vec<Slot>>,
     first: u32,
     last: u32,
@@ -226,7 +230,7 @@ impl LinkedWakers {
         }
     }
 
-    /// The slot of the waker that wakes the same as `waker`.
+    /// Finds the slot of the waker that wakes the same task as `waker`.
     fn find(&self, waker: &Waker) -> Option<u32> {
         let mut index = self.slot(bucket_of(waker, self.count()))?.bucket;
         loop {
@@ -240,7 +244,7 @@ impl LinkedWakers {
         }
     }
 
-    /// Frees a slot that has a waker.
+    /// Frees a slot and returns its waker.
     fn unlink(&mut self, index: u32) -> Option<Waker> {
         let bucket = bucket_of(self.slot(index)?.waker.as_ref()?, self.count());
         self.leave(index, bucket);
@@ -265,7 +269,7 @@ impl LinkedWakers {
         let index = self.count();
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_SIZE) {
             let mut chunk = Vec::new();
-            // Few queues have more than a few wakers.
+            // The first chunk starts small, because few queues have more than a few wakers.
             chunk.try_reserve_exact(if self.chunks.is_empty() { 4 } else { CHUNK_SIZE })?;
             self.chunks.try_reserve(1)?;
             self.chunks.push(chunk);
@@ -285,7 +289,8 @@ impl LinkedWakers {
         Ok(())
     }
 
-    /// Moves to a new bucket, the last one, the slots that belong to it: all are in one bucket.
+    /// Moves the slots that belong to the new, last bucket from their old bucket. All of them are in the same
+    /// old bucket.
     fn split(&mut self, new: u32) {
         let count = new + 1;
         let old = new & ((count.next_power_of_two() - 1) >> 1);
@@ -331,7 +336,7 @@ impl LinkedWakers {
 
 /// The bucket of a waker in a hash table of `count` buckets.
 fn bucket_of(waker: &Waker, count: u32) -> u32 {
-    // Fibonacci hashing, twice: the lower bits, too, depend on all bits of the address.
+    // Fibonacci hashing, applied twice, so that the lower bits, too, depend on all bits of the address.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = (waker.data().addr() as u64).wrapping_mul(FACTOR);
     let [_, _, _, _, hash @ ..] = (mixed ^ mixed >> 32).wrapping_mul(FACTOR).to_le_bytes();

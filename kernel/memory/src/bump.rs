@@ -9,8 +9,8 @@ pub const ALIGN: usize = 16;
 
 const PAGE: usize = to_usize(PAGE_SIZE);
 
-/// The part of a region that is not allocated. Its start is a multiple of [`ALIGN`], its end one of the page
-/// size.
+/// The part of a region that is not allocated. Its start is a multiple of [`ALIGN`], and its end is a
+/// multiple of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BumpRegion {
     /// Address of the next block.
@@ -52,23 +52,24 @@ impl BumpRegion {
         (size.wrapping_sub(1) < self.free()).then(|| Self { next: end_of(self.next, size), ..self })
     }
 
-    /// The region from the next multiple of an alignment on, which is a power of two; `None` if it would be
-    /// empty.
+    /// The part of the region that begins at the next multiple of `align`, which is a power of two; `None` if
+    /// this part is empty.
     #[must_use]
     pub fn aligned(self, align: usize) -> Option<Self> {
         let next = self.next.checked_next_multiple_of(align.max(ALIGN))?;
         (next <= self.end).then_some(Self { next, ..self })
     }
 
-    /// Frees a block that was allocated in any region. Returns the region with the block; `None` if the block
-    /// is not the last one of this region.
+    /// Frees a block that was allocated in any region. Returns the region including the freed block; `None`
+    /// if the block is not the last one of this region.
     #[must_use]
     pub fn deallocate(self, start: usize, size: usize) -> Option<Self> {
         (end_of(start, size) == self.next).then_some(Self { next: start, ..self })
     }
 
     /// Changes the size of a block in place. The block was allocated in any region. Returns the remaining
-    /// region; `None` if the block would grow but is not the last one here, or if there is no room.
+    /// region; `None` if there is no room, or if the block would grow but is not the last block of this
+    /// region.
     #[must_use]
     pub fn resize(self, start: usize, old: usize, size: usize) -> Option<Self> {
         match self.deallocate(start, old) {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks are allocated, resized and freed in any order; those that exist are disjoint and in the
+        /// Blocks are allocated, resized and freed in any order. Existing blocks are disjoint and inside the
         /// region.
         #[test]
         fn blocks_are_disjoint(steps in vec((0..4_u8, 1..2_000_usize, 0..8_u32, proptest::num::usize::ANY), 1..200)) {

@@ -1,11 +1,11 @@
 //! The frame allocator: free physical memory, with its metadata in the free memory itself.
 //!
-//! [`ExtentAllocator`] is a balanced tree of all free ranges (extents). The node of an extent lies in its own
-//! first words, so the tree can have any number of extents, and setting it up costs neither time nor memory
-//! in proportion to the size of memory. [`FrameAllocator`] adds a cache of single pages.
+//! [`ExtentAllocator`] is a balanced tree of all free ranges (extents). The node of an extent lies in the
+//! first words of the extent. So the tree can have any number of extents, and the time and memory to set it
+//! up do not depend on the size of memory. [`FrameAllocator`] adds a cache of single pages.
 //!
-//! The caller implements access to words in free memory ([`Words`]). Writing to free memory in another way
-//! corrupts the tree.
+//! The caller implements access to words in free memory ([`Words`]). Any other write to free memory corrupts
+//! the tree.
 
 mod allocator;
 mod extents;
@@ -29,7 +29,7 @@ pub trait Words {
     fn write(&mut self, address: u64, value: u64);
 }
 
-/// A range cannot be freed: a part of it is free already, or it is not page-aligned.
+/// Error: a range cannot be freed, because a part of it is free already, or because it is not page-aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the freed range is not allocated")]
 pub struct NotAllocated;

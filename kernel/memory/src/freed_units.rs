@@ -1,14 +1,14 @@
 //! Freed memory that may still be resident on the host.
 //!
 //! A hypervisor allocates a page of the guest's memory at its first use, and keeps it when the guest frees
-//! it. To return such memory, the guest must know which free memory has been used; for other memory, no call
-//! is needed. [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which something was freed.
-//! Allocations do not change it, so they cost nothing: before the caller returns a unit, it checks that the
-//! unit is still free.
+//! it. To return such memory, the guest must know which free memory has been used. Free memory that was never
+//! used need not be returned. [`FreedUnits`] has a bit for each [`UNIT`] of physical memory in which
+//! something was freed. Allocations do not clear bits, so they cost nothing. Instead the caller checks that a
+//! unit is still free before it returns the unit.
 //!
 //! Memory that is soon allocated again should not be returned each time. So there are two bitmaps. Frees set
-//! bits in the recent one. Once per period, [`FreedUnits::age`] makes it the aged one, in which
-//! [`FreedUnits::next`] searches. So a unit is returned at the earliest one period after the last free in it.
+//! bits in the recent bitmap. Once per period, [`FreedUnits::age`] moves these bits to the aged bitmap, which
+//! [`FreedUnits::next`] searches. So a unit is returned one period after the last free in it at the earliest.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 use hermit_interface::machine::RETURN_UNIT;
@@ -18,7 +18,7 @@ use crate::frames::Words;
 /// Size of a unit in bytes.
 pub const UNIT: u64 = RETURN_UNIT;
 
-/// Number of freed bytes that make a period worth its cost.
+/// Minimum number of freed bytes for which a period is worth its cost.
 pub const MIN_FREED: u64 = 1 << 20;
 
 /// Size of a word in bytes, and in bits.
@@ -87,8 +87,8 @@ impl FreedUnits {
         self.freed >= MIN_FREED
     }
 
-    /// Begins a period: [`Self::next`] finds the units that were freed in the previous one. Returns `false`
-    /// if there are no such units.
+    /// Begins a period. From now on [`Self::next`] finds the units that were freed in the previous period.
+    /// Returns false if there are no such units.
     pub fn age(&mut self, memory: &mut impl Words) -> bool {
         let mut is_any = false;
         for word in 0..self.words {
@@ -101,7 +101,8 @@ impl FreedUnits {
         is_any
     }
 
-    /// Address of the lowest unit at `from` or above that was freed in the previous period, and not since.
+    /// Address of the lowest unit at `from` or above in which memory was freed in the previous period, but
+    /// not since then.
     #[must_use]
     pub fn next(&self, memory: &impl Words, from: u64) -> Option<u64> {
         let first = from.div_ceil(UNIT);

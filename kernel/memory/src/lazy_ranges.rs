@@ -1,11 +1,11 @@
 //! Ranges of addresses that get memory when they are touched.
 //!
-//! Each range is the part of a block by which the block has grown. So a range ends where its block ends, and
-//! removing a part of it removes its end.
+//! Each range is the part by which a block has grown. So a range ends where its block ends, and a partial
+//! removal always removes the end of a range.
 
 use hermit_interface::address::AddressRange;
 
-/// There is no room for another range.
+/// Error: there is no room for another range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there are too many lazy ranges")]
 pub struct TooMany;
@@ -38,7 +38,7 @@ impl<const MAX: usize> LazyRanges<MAX> {
         self.ranges.iter().find(|range| (range.start..range.end).contains(&address)).copied()
     }
 
-    /// Removes addresses that reach to the end of a block.
+    /// Removes addresses, which must extend to the end of a block.
     pub fn remove(&mut self, removed: AddressRange) {
         self.ranges.retain_mut(|range| {
             if removed.start < range.end && range.start < removed.end {

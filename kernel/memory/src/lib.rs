@@ -7,7 +7,7 @@
 //! | [`freed_units`] | freed memory that may still be resident on the host |
 //! | [`lazy_ranges`] | addresses that get memory when they are touched |
 //! | [`bump`] | a region of blocks that frees only the last one |
-//! | [`permanent`] | blocks that are never freed, apart from the others |
+//! | [`permanent`] | blocks that are never freed, apart from other blocks |
 //! | [`spans`] | pieces of memory that the heap divides into blocks of one size |
 //! | [`size_classes`] | the block sizes for which the heap has free lists |
 //! | [`stack_slots`] | the addresses of thread stacks and of their guard pages |

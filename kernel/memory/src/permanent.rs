@@ -1,9 +1,9 @@
-//! Blocks that are never freed, one after the other in regions of their own. If they were between blocks that
-//! are freed later, they would fragment the free memory.
+//! Blocks that are never freed, one after the other in separate regions. If they were between blocks that are
+//! freed later, they would fragment the free memory.
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
-/// Maximum size of a region in bytes, except for a block that is larger.
+/// Maximum size of a region in bytes, unless a single block is larger.
 const MAX_REGION_SIZE: u64 = 2 << 20;
 
 /// Value of the region before there is one.
@@ -43,10 +43,10 @@ impl PermanentBlocks {
         Some(start)
     }
 
-    /// Sizes to try for the next region, the preferred one first. The block has `size` bytes, and an
-    /// alignment of at most a page. The preferred size is three times the size of all regions so far, because
-    /// each region fragments the free memory around it. The other one is as small as possible. `None` if
-    /// there are no such sizes.
+    /// Sizes to try for the next region, for a block of `size` bytes with an alignment of at most a page. The
+    /// first size is preferred: three times the size of all regions so far. So there are few regions, since
+    /// each region fragments the free memory around it. The second size is as small as possible. Returns
+    /// `None` if the sizes would overflow.
     #[must_use]
     pub fn region_sizes(&self, size: u64) -> Option<[u64; 2]> {
         let min = size.checked_next_multiple_of(PAGE_SIZE)?.max(PAGE_SIZE);

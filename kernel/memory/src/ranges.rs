@@ -3,8 +3,8 @@
 //! The table is a sorted list of ranges that are neither overlapping nor adjacent: freeing a range merges it
 //! with its neighbours. So the cost depends on the number of ranges, not on their size. Allocation is first
 //! fit from the lowest address. [`FreeRanges`] has a fixed capacity and needs no heap, so that loader,
-//! hypervisor and kernel can use it. Freeing or removing may split a range and find the table full; the
-//! caller then decides what happens to the range.
+//! hypervisor and kernel can use it. Freeing or removing a range may need one more entry when the table is
+//! full. The caller then decides what happens to the range.
 
 use core::ops::DerefMut;
 
@@ -101,7 +101,7 @@ impl<L: RangeList> Ranges<L> {
         Some(start)
     }
 
-    /// Removes `taken` from the free ranges. Not all of it needs to be free.
+    /// Removes `taken` from the free ranges. A part of it may be in use already.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Size classes of the heap: a request is rounded up to a class, and a free block satisfies any request of
 //! its class.
 //!
-//! Up to 1 KiB the classes are 16 bytes apart; above that there are four per power of two, so that at most a
-//! fifth of a large block is internal fragmentation.
+//! Up to 1 KiB the classes are 16 bytes apart. Above that, there are four classes per power of two, so that
+//! internal fragmentation is at most a fifth of a large block.
 
 /// Alignment of the blocks of every class in bytes.
 pub const ALIGN: usize = 16;
@@ -23,7 +23,7 @@ pub const COUNT: usize =
 
 /// Maximum number of bytes that a CPU's free list exchanges with the shared heap at a time.
 const BATCH_BYTES: usize = 16 << 10;
-/// Bounds of the number of blocks that it exchanges.
+/// Bounds of the number of blocks that a free list exchanges at a time.
 const MIN_BATCH: usize = if cfg!(feature = "single-blocks") { 1 } else { 2 };
 const MAX_BATCH: usize = if cfg!(feature = "single-blocks") { 1 } else { 128 };
 
@@ -53,7 +53,7 @@ pub fn class(size: usize) -> Option<usize> {
     scaled_class(size).map(|scaled| scaled / ALIGN)
 }
 
-/// The class times [`ALIGN`]. For small sizes, it is found without a shift.
+/// The class of a size, times [`ALIGN`]. For small sizes, the computation needs no shift.
 #[inline]
 #[must_use]
 pub fn scaled_class(size: usize) -> Option<usize> {

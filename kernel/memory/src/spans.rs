@@ -1,15 +1,15 @@
 //! Spans: pieces of memory that the heap divides into blocks of one size.
 //!
-//! A general allocator writes a header for each block, and searches, divides and joins free pieces. A program
-//! that allocates a million small blocks of the same size needs none of that. A [span](SIZE) has blocks of
-//! one size class. Freed blocks are in a list that is linked by their first words. The blocks from [`FRESH`]
-//! on have never been allocated. So allocating and freeing take only a few memory accesses. A span without
-//! blocks in use goes back to the caller, who frees its memory.
+//! A general allocator writes a header for each block, and searches, divides and joins free pieces. This is
+//! unnecessary work for a program that allocates a million small blocks of the same size. A [span](SIZE) has
+//! blocks of one size class. Freed blocks are in a list that is linked through their first words. The blocks
+//! at and above the address in [`FRESH`] have never been allocated. So allocating and freeing take only a few
+//! memory accesses. A span without blocks in use goes back to the caller, who frees its memory.
 //!
-//! A block does not show whether it is in a span. So there is a bitmap, with a bit for each place where
-//! memory has room for a span.
+//! The address of a block does not tell if the block is in a span. So a bitmap has a bit for each aligned
+//! piece of memory that could be a span.
 //!
-//! The caller provides the memory, and accesses it ([`Words`]).
+//! The caller provides the memory, and implements access to it ([`Words`]).
 
 use hermit_interface::address::{AddressRange, PAGE_SIZE};
 
@@ -19,7 +19,7 @@ use crate::size_classes;
 /// Size and alignment of a span in bytes.
 pub const SIZE: u64 = 64 << 10;
 
-/// Size in bytes of the largest blocks in spans: a span has at least 63 of them.
+/// Size in bytes of the largest blocks in spans. A span has room for 63 blocks of this size.
 const MAX_BLOCK: usize = 1024;
 
 /// Number of size classes whose blocks may lie in spans.
@@ -29,8 +29,8 @@ pub const CLASSES: usize = MAX_BLOCK / size_classes::ALIGN;
 /// cache lines.
 const HEADER: u64 = 64;
 
-/// Offsets in the header of its words: the next and the previous span of the class with free blocks, the
-/// first freed block, the first block that was never allocated, and the number of free blocks.
+/// Offsets of the words in the header of a span: the next and the previous span with free blocks of the same
+/// class, the first freed block, the first block that was never allocated, and the number of free blocks.
 const NEXT: u64 = 0;
 const PREVIOUS: u64 = 8;
 const FREED: u64 = 16;
@@ -47,7 +47,7 @@ const BITS: u64 = 64;
 /// The spans of a heap.
 #[derive(Debug)]
 pub struct Spans {
-    /// First span of each class that has free blocks.
+    /// For each class, the first span that has free blocks.
     usable: [u64; CLASSES],
     /// Memory in which spans may lie.
     memory: AddressRange,
@@ -128,7 +128,7 @@ impl Spans {
         self.available
     }
 
-    /// The word of the bitmap for a span, and its bit in it.
+    /// Address of the word of the bitmap for a span, and the span's bit in this word.
     const fn bit(&self, span: u64) -> (u64, u64) {
         let number = (span - self.memory.start) / SIZE;
         (self.bitmap + number / BITS * WORD, 1 << (number % BITS))
@@ -156,7 +156,7 @@ impl Spans {
         self.link(words, span, class);
     }
 
-    /// Makes a span the first one of its class with free blocks.
+    /// Adds a span at the front of the list of spans with free blocks of its class.
     fn link(&mut self, words: &mut impl Words, span: u64, class: usize) {
         let next = self.usable[class];
         words.write(span + NEXT, next);
@@ -167,7 +167,7 @@ impl Spans {
         self.usable[class] = span;
     }
 
-    /// Removes a span from those of its class with free blocks.
+    /// Removes a span from the list of spans with free blocks of its class.
     fn unlink(&mut self, words: &mut impl Words, span: u64, class: usize) {
         let (next, previous) = (words.read(span + NEXT), words.read(span + PREVIOUS));
         if previous == NONE {
@@ -180,7 +180,7 @@ impl Spans {
         }
     }
 
-    /// Allocates a block of a class. `None` if no span has a free one.
+    /// Allocates a block of a class. Returns `None` if no span of the class has a free block.
     #[inline]
     pub fn allocate(&mut self, words: &mut impl Words, class: usize) -> Option<u64> {
         let span = *self.usable.get(class).filter(|&&span| span != NONE)?;
@@ -202,8 +202,8 @@ impl Spans {
         Some(block)
     }
 
-    /// Frees a block of a class, which is in a span. Returns the span if it has no more blocks in use: its
-    /// [`SIZE`] bytes belong to the caller again.
+    /// Frees a block of a class, which must be in a span. If the span has no more blocks in use, removes the
+    /// span and returns its address: its [`SIZE`] bytes belong to the caller again.
     #[inline]
     pub fn free(&mut self, words: &mut impl Words, block: u64, class: usize) -> Option<u64> {
         let span = block / SIZE * SIZE;
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(spans.allocate(&mut memory, CLASSES), None);
     }
 
-    /// Blocks in use with their classes, beside [`Spans`].
+    /// [`Spans`] under test, and the blocks that are in use with their classes.
     struct Model {
         spans: Spans,
         memory: Memory,
@@ -343,7 +343,7 @@ mod tests {
                 return;
             }
             let (block, class) = self.used.swap_remove(index % self.used.len());
-            // The program's data.
+            // Overwrites the block, as the program's data would.
             self.memory.write(block, u64::MAX);
             self.free.extend(self.spans.free(&mut self.memory, block, class));
         }

@@ -2,9 +2,9 @@
 //!
 //! Stacks are in slots, whose sizes are powers of two. The first page of a slot is never mapped: it is the
 //! guard page below the stack. The slots are in one region, which is divided into chunks of equal size. Each
-//! chunk has slots of one size, or is a part of a larger slot. A table has the size for each chunk, so the
-//! slot of an address is found without a lock, for instance by the page fault handler. If all slots of a
-//! chunk are free, the chunk can get slots of another size.
+//! chunk has slots of one size, or is a part of a larger slot. A table stores the slot size of each chunk. So
+//! the page fault handler, for instance, finds the slot of an address without a lock. If all slots of a chunk
+//! are free, the chunk can get slots of another size.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -62,7 +62,7 @@ pub const fn is_size_for(size: usize, bytes: u64) -> bool {
     bytes <= stack_size(size) && (size == 0 || bytes > stack_size(size - 1))
 }
 
-/// Size in bytes of a stack in a slot, by the index of the slot size.
+/// Size in bytes of a stack in a slot. `size` is the index of the slot size.
 #[must_use]
 pub const fn stack_size(size: usize) -> u64 {
     slot_size(size) - PAGE_SIZE
@@ -78,14 +78,13 @@ const fn slot_size(size: usize) -> u64 {
 struct Chunk {
     /// Index of the size of its slots.
     size: usize,
-    /// Number of its slots that exist. They are at its start.
+    /// Number of its existing slots, which are at the start of the chunk.
     slots: u32,
 }
 
 impl Chunk {
-    /// Number of bits of an entry for the size. The others are for the number of slots. The entry of an
-    /// unused chunk is
-    /// 0. No other entry is 0, since a chunk in use has a slot.
+    /// Number of bits of an entry that hold the size. The other bits hold the number of slots. An entry is 0
+    /// exactly if its chunk is unused, since a chunk in use has a slot.
     const SIZE_BITS: u32 = 8;
 
     const fn from_entry(entry: u32) -> Self {
@@ -100,7 +99,8 @@ impl Chunk {
 
 /// The region of stacks: the table of its chunks.
 ///
-/// [`SlotTable::find`] may be called at any time; the callers of the other methods exclude each other.
+/// [`SlotTable::find`] may be called at any time. The callers must ensure that the other methods do not run
+/// concurrently.
 #[derive(Debug)]
 pub struct SlotTable {
     /// Address of the region; 0 before [`SlotTable::init`].
@@ -111,7 +111,7 @@ pub struct SlotTable {
     chunks: AtomicU32,
     /// Entry of each chunk ([`Chunk::entry`]).
     entries: [AtomicU32; MAX_CHUNKS],
-    /// Chunk of each slot size from which the last slot was taken.
+    /// For each slot size, the chunk in which the last new slot was made.
     last: [AtomicU32; SIZES],
 }
 
@@ -207,8 +207,8 @@ impl SlotTable {
         self.entries.get(number).map(|entry| Chunk::from_entry(entry.load(Relaxed)))
     }
 
-    /// The chunk from which the last slot of a size was taken, and its number, if the chunk still has slots
-    /// of this size.
+    /// Number and state of the chunk in which the last new slot of a size was made, if the chunk still has
+    /// slots of this size.
     fn last_chunk(&self, size: usize) -> Option<(usize, Chunk)> {
         let last = self.last[size].load(Relaxed) as usize;
         let chunk = self.chunk(last).filter(|chunk| chunk.size == size && chunk.slots != 0)?;

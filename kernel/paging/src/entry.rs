@@ -12,8 +12,8 @@ const UNCACHEABLE: u64 = 1 << 3 | 1 << 4;
 /// PS: the entry maps a page. Without it, the entry references a table. In a page-table entry (level 0), the
 /// bit is PAT, and is clear.
 const PAGE_SIZE_BIT: u64 = 1 << 7;
-/// Ignored by the processor. It is set in entries of pages without access, so that such a page at physical
-/// address 0 does not look like an empty entry.
+/// A bit that the processor ignores. It is set in entries of pages without access, so that the entry of such
+/// a page at physical address 0 differs from an empty entry.
 const NO_ACCESS: u64 = 1 << 9;
 /// XD: instruction fetches are not allowed.
 const EXECUTE_DISABLE: u64 = 1 << 63;
@@ -27,8 +27,7 @@ pub(crate) struct Entry(pub(crate) u64);
 impl Entry {
     pub(crate) const EMPTY: Self = Self(0);
 
-    /// The entry that references a table. It restricts nothing: access rights are set in the entries of
-    /// pages.
+    /// The entry that references a table. It does not restrict access: only the entries of pages do.
     pub(crate) const fn of_table(address: u64) -> Self {
         Self(address | PRESENT | WRITABLE)
     }
@@ -47,7 +46,8 @@ impl Entry {
         self.0 == 0
     }
 
-    /// The physical address of the table that this entry of a table of `level` references, if it does.
+    /// Physical address of the table that this entry references; `None` if it does not reference a table. The
+    /// entry is in a table of `level`.
     pub(crate) fn table(self, level: u32) -> Option<u64> {
         let is_table = level > 0 && self.0 & (PRESENT | PAGE_SIZE_BIT) == PRESENT;
         is_table.then_some(self.0 & ADDRESS)
@@ -80,7 +80,7 @@ impl Entry {
         Self(self.0 & !(PRESENT | WRITABLE | EXECUTE_DISABLE | NO_ACCESS) | access_bits(access))
     }
 
-    /// The entry, in a table of `level`, of the smaller page that starts `offset` bytes into this page.
+    /// The entry of a smaller page, which starts `offset` bytes into this page. It is for a table of `level`.
     pub(crate) const fn split(self, offset: u64, level: u32) -> Self {
         let page_size = if level == 0 { PAGE_SIZE_BIT } else { 0 };
         Self((self.0 & !page_size) + offset)

@@ -2,7 +2,7 @@
 //!
 //! A [`PageTable`] maps ranges with the largest pages that fit, splits large pages when a part of them
 //! changes, and frees tables that become empty. The caller implements access to the memory of the tables
-//! ([`TableMemory`]). It also flushes TLBs; a [`Shootdown`] flushes those of other CPUs:
+//! ([`TableMemory`]), and flushes TLBs. A [`Shootdown`] organises the flushes of several CPUs:
 //!
 //! - A successful [`PageTable::map`] needs no flush: processors do not cache entries that are not present
 //!   (SDM volume 3, 4.10.2.3).
@@ -60,10 +60,10 @@ pub trait TableMemory {
     /// Writes the entry at a physical address.
     fn write(&mut self, address: u64, entry: u64);
 
-    /// Allocates a zeroed page for a table; returns its physical address.
+    /// Allocates a zeroed page for a table. Returns its physical address.
     fn allocate(&mut self) -> Option<u64>;
 
-    /// Frees a table. After this, the same call of this crate allocates no table.
+    /// Frees a table. A function of this crate that has freed a table does not allocate any table afterwards.
     fn free(&mut self, table: u64);
 }
 
@@ -78,8 +78,8 @@ pub enum Access {
     Write,
     /// Reads and instruction fetches.
     Execute,
-    /// Reads, writes and instruction fetches. Only for the loader, which runs in such memory until it enters
-    /// the kernel.
+    /// Reads, writes and instruction fetches. Only the loader uses this: it runs in such memory until it
+    /// enters the kernel.
     WriteExecute,
 }
 
@@ -145,8 +145,8 @@ pub enum PagingError {
     /// An address or a size is not a multiple of [`PAGE_SIZE`](hermit_interface::address::PAGE_SIZE).
     #[error("an address or a size is not a multiple of the page size")]
     Misaligned,
-    /// The range is not canonical: not all of it in the lower half of the address space, or all in the upper
-    /// half (SDM volume 1, 3.3.7.1).
+    /// The range is not canonical: it is neither completely in the lower half nor completely in the upper
+    /// half of the address space (SDM volume 1, 3.3.7.1).
     #[error("addresses are not canonical")]
     NotCanonical,
     /// The range of physical memory exceeds 2⁵².

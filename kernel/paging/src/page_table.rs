@@ -39,7 +39,7 @@ impl PageTable {
 
     /// Takes over the tree whose PML4 table is at a physical address.
     ///
-    /// Its entries that reference tables must not restrict access, as those of this crate do not.
+    /// As in trees that this crate makes, entries that reference tables must not restrict access.
     #[must_use]
     pub const fn at(root: u64) -> Self {
         Self { root, max_page_level: 1 }
@@ -95,8 +95,8 @@ impl PageTable {
         result
     }
 
-    /// Unmaps the pages of the `size` bytes at `address`, and calls `found` with each of them. Some addresses
-    /// may not be mapped.
+    /// Unmaps the pages of the `size` bytes at `address`, and calls `found` with each of these pages. A part
+    /// of the range may be unmapped already.
     ///
     /// A large page that is only partly in the range is split first. Tables that become empty are freed.
     ///
@@ -114,9 +114,9 @@ impl PageTable {
         self.clear_range(tables, address, size, EmptyTables::Freed, found)
     }
 
-    /// Unmaps as [`Self::unmap`], but keeps tables that the range covers only partly, even if they become
-    /// empty. So mapping addresses beside the range needs no memory for tables, and other CPUs need not flush
-    /// cached references to these tables.
+    /// Unmaps as [`Self::unmap`] does, but keeps tables that the range covers only partly, even if they
+    /// become empty. So mapping addresses next to the range needs no memory for tables, and other CPUs need
+    /// not flush cached references to these tables.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ impl PageTable {
         Ok(())
     }
 
-    /// Translates an address. The page may be one without access.
+    /// Translates an address. Also translates addresses in pages without access.
     pub fn translate(&self, tables: &impl TableMemory, address: u64) -> Option<Translation> {
         let found = self.find(tables, translated_bits(address)?);
         let page_size = entry_size(found.level);
@@ -192,7 +192,7 @@ impl PageTable {
         PagingStructure { address: self.root, level: TOP }
     }
 
-    /// Walks the tree to the entry of an address that does not reference a table.
+    /// Walks the tree down to the first entry for an address that does not reference a table.
     fn find(&self, tables: &impl TableMemory, bits: u64) -> Found {
         let mut table = self.top();
         loop {
@@ -233,7 +233,7 @@ impl PageTable {
 
     fn split_at(&self, tables: &mut impl TableMemory, bits: u64) -> Result<(), PagingError> {
         let mut table = self.top();
-        // Once the start is a multiple of the entry size, no page of this level or below straddles it.
+        // If the address is a multiple of the entry size, no page of this level or below extends across it.
         while !bits.is_multiple_of(entry_size(table.level)) {
             let entry_address = table.entry_address(bits);
             let entry = Entry(tables.read(entry_address));

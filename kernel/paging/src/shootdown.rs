@@ -1,16 +1,17 @@
 //! TLB shootdown: flushing the TLBs of all CPUs after a change of the page tables.
 //!
 //! A processor caches translations in its TLB, and no other processor can flush it. So after a page was
-//! unmapped or restricted, every CPU must flush its own TLB before the memory is used for something else.
-//! This module has only the protocol. The caller implements the flush of a CPU's own TLB and the
+//! unmapped or its access restricted, every CPU must flush its own TLB before the memory is used for another
+//! purpose. This module has only the protocol. The caller implements the flush of a CPU's own TLB and the
 //! inter-processor interrupt (IPI).
 //!
-//! Changes of the page tables that need a flush get numbers, the generations. Each CPU records up to which
-//! generation it has flushed. It flushes in the handler of the IPI, or while it waits for something. Any
-//! number of CPUs may request flushes at the same time: one flush of a CPU serves all generations before it.
+//! Each change of the page tables that needs a flush gets a number, its generation. Each CPU records the
+//! generation up to which it has flushed. A CPU flushes in the handler of the IPI, or while it waits for
+//! another CPU. Any number of CPUs may request flushes at the same time: one flush of a CPU serves all
+//! generations so far.
 //!
-//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes before it uses
-//! pages again.
+//! An idle CPU need not be woken for changes of pages ([`FlushScope::Pages`]): it flushes its TLB before it
+//! uses pages again.
 //!
 //! ```
 //! use hermit_paging::{FlushScope, Shootdown};
@@ -44,11 +45,11 @@ const MAX_CPUS: usize = if cfg!(loom) { 2 } else { hermit_interface::MAX_CPUS };
 /// Kind of the objects that a change of the page tables has removed. It decides which CPUs must flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushScope {
-    /// Pages, or access to them. Idle CPUs may flush later, in [`Shootdown::leave_idle`]: until then they use
-    /// no such pages.
+    /// Only pages, or access to pages. Idle CPUs may flush later, in [`Shootdown::leave_idle`], since they
+    /// use no such pages until then.
     Pages,
-    /// Page tables, too. An idle CPU may still walk them speculatively and set bits in their entries, so it
-    /// must flush as well.
+    /// Also page tables. An idle CPU may still walk a removed table speculatively and set bits in its
+    /// entries, so idle CPUs must flush as well.
     Tables,
 }
 
@@ -58,7 +59,7 @@ pub enum FlushScope {
 pub struct Shootdown {
     /// CPUs that take part, one bit each.
     active: AtomicU64,
-    /// Number of changes so far that other CPUs must flush: the current generation.
+    /// The current generation: number of changes so far for which other CPUs must flush.
     generation: AtomicU64,
     cpus: [CpuState; MAX_CPUS],
 }
@@ -103,8 +104,8 @@ impl Default for Shootdown {
 }
 
 impl Shootdown {
-    /// Page tables that no CPU uses so far. The value is all zero, so that a static variable takes no room in
-    /// the image's file.
+    /// Creates the state of page tables that no CPU uses so far. The value is all zero, so that a static
+    /// variable takes no space in the image's file.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -112,7 +113,8 @@ impl Shootdown {
         Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
     }
 
-    /// Page tables that no CPU uses so far; loom's atomics cannot be made in constants.
+    /// Creates the state of page tables that no CPU uses so far. Not `const`, since loom's atomics cannot be
+    /// made in constants.
     #[cfg(loom)]
     #[must_use]
     pub fn new() -> Self {
@@ -124,11 +126,11 @@ impl Shootdown {
         &self.cpus[cpu as usize % MAX_CPUS]
     }
 
-    /// Includes the calling CPU in flushes from now on. `flush` flushes its TLB, since earlier requests were
-    /// not sent to it.
+    /// Includes the calling CPU in flushes from now on. `flush` must flush its TLB. That is necessary because
+    /// earlier requests were not sent to this CPU.
     pub fn join(&self, cpu: u32, flush: impl FnOnce()) {
         self.active.fetch_or(bit(cpu), AcqRel);
-        // Either a CPU that makes a change sees the bit, or this flush comes after the change (see
+        // Ensures that a CPU that makes a change sees the bit, or that this flush comes after the change (see
         // `flush_all`).
         fence(SeqCst);
         let generation = self.generation.load(Acquire);
@@ -149,19 +151,21 @@ impl Shootdown {
         let generation = self.generation.load(Acquire);
         if state.flushed.load(Relaxed) < generation {
             flush();
-            // The handler of an IPI may have interrupted this, and flushed for a later generation.
+            // A maximum, since the handler of an IPI may have interrupted this and flushed for a later
+            // generation.
             state.flushed.fetch_max(generation, Release);
         }
     }
 
-    /// Marks the calling CPU as idle. Until [`Self::leave_idle`], it uses nothing that may be unmapped.
+    /// Marks the calling CPU as idle. Until [`Self::leave_idle`], this CPU must not use memory that may be
+    /// unmapped.
     pub fn enter_idle(&self, cpu: u32) {
         // Release: all earlier uses of the TLB happen before the memory is used again.
         self.state(cpu).is_idle.store(true, Release);
     }
 
-    /// Ends [`Self::enter_idle`], if it was called. Calls `flush`, which flushes the CPU's TLB, if there were
-    /// changes meanwhile.
+    /// Ends [`Self::enter_idle`], if it was called. Calls `flush`, which must flush the CPU's TLB, if there
+    /// were changes meanwhile.
     #[inline]
     pub fn leave_idle(&self, cpu: u32, flush: impl FnOnce()) {
         let state = self.state(cpu);
@@ -169,8 +173,8 @@ impl Shootdown {
             return;
         }
         state.is_idle.store(false, Relaxed);
-        // Either this CPU sees the change here, or the CPU that makes the change sees that this one is not
-        // idle (see `flush_all`).
+        // Ensures that this CPU sees the change here, or that the CPU that makes the change sees that this
+        // CPU is not idle (see `flush_all`).
         fence(SeqCst);
         self.flush_if_behind(cpu, flush);
     }
@@ -179,8 +183,8 @@ impl Shootdown {
     ///
     /// `flush` flushes the TLB of the calling CPU, and orders the change before later loads. `send_ipi`
     /// interrupts the CPUs in a mask so that they call [`Self::flush_if_behind`]. `wait` is called repeatedly
-    /// until all have flushed. If the calling CPU may not take the IPI, `wait` must answer requests of other
-    /// CPUs.
+    /// until all have flushed. If the calling CPU does not accept the IPI meanwhile, `wait` must call
+    /// [`Self::flush_if_behind`], to answer requests of other CPUs.
     pub fn flush_all(
         &self,
         cpu: u32,
@@ -189,10 +193,11 @@ impl Shootdown {
         send_ipi: impl FnOnce(u64),
         mut wait: impl FnMut(),
     ) {
-        // Read before the flush, to know whether another CPU has made a change meanwhile.
+        // Reads the generation before the flush, to detect changes by other CPUs since then.
         let before = self.generation.load(Acquire);
         flush();
-        // Read after the change, as `flush` orders: a CPU that joins later flushes after the change.
+        // Reads the set of CPUs after the change: `flush` ensures this order. A CPU that joins later flushes
+        // after the change.
         let others = self.active.load(Acquire) & !bit(cpu);
         if others == 0 {
             return;
@@ -202,7 +207,8 @@ impl Shootdown {
             // All changes up to this generation were made before this CPU flushed.
             self.state(cpu).flushed.fetch_max(generation, Release);
         }
-        // A CPU that leaves idle either sees the generation, or is seen here as not idle.
+        // Ensures that a CPU that leaves idle sees the new generation, or that this CPU sees that it is not
+        // idle.
         fence(SeqCst);
         let is_behind =
             |other: &u32| others & bit(*other) != 0 && !self.state(*other).is_done(generation, scope);

@@ -251,7 +251,7 @@ impl Checked {
         self.memory.left = left;
         match action {
             RandomAction::Map(align, access) => {
-                // Aligned as the address is, or less so; small pages only where they are not too many.
+                // Aligned like the address, or less. Small pages only if there are not too many of them.
                 let shift = if size > 16 * LARGE { [0, 0, LARGE, LARGE] } else { [0, 0, LARGE, PAGE_SIZE] };
                 let physical = 7 * HUGE + self.points[from] + shift[align];
                 let before = self.memory.tables.clone();

@@ -69,7 +69,8 @@ impl MapRequest {
         tables.write(part.entry_address, Entry::of_table(address).0);
         let table = PagingStructure { address, level };
         let result = self.map(tables, table, part.span);
-        // If the table is not empty, `clear` frees it when it undoes the mapping.
+        // Frees the table if it is still empty. Otherwise `clear` frees it when the caller undoes the
+        // mapping.
         if result.is_err() && table.is_empty(tables) {
             tables.write(part.entry_address, Entry::EMPTY.0);
             tables.free(address);
@@ -78,7 +79,8 @@ impl MapRequest {
     }
 }
 
-/// Treatment of tables that become empty and that a range covers only partly. Others are freed.
+/// Treatment of tables that become empty although a range covers only a part of them. Tables that the range
+/// covers completely are always freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EmptyTables {
     Freed,

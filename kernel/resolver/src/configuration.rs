@@ -11,7 +11,7 @@ use hermit_interface::net::MAX_NAMESERVERS;
 
 use crate::{Address, LookupError, Name, numeric};
 
-/// Maximum number of domains in the search list: that of Kubernetes.
+/// Maximum number of domains in the search list, as in Kubernetes.
 const MAX_DOMAINS: usize = 32;
 
 /// Maxima of the options of `/etc/resolv.conf`, which are glibc's.
@@ -28,7 +28,7 @@ pub struct Configuration {
     pub servers: Vec<Address>,
     /// Domains that complete a name; at most 32.
     pub search: Vec<Name>,
-    /// Number of dots from which on a name is taken as complete first.
+    /// A name with at least this number of dots is first tried as a complete name.
     pub ndots: u32,
     /// Longest time between two datagrams, and for a connection, in nanoseconds.
     pub timeout: u64,
@@ -41,7 +41,7 @@ pub struct Configuration {
 }
 
 impl Default for Configuration {
-    /// No servers; the options are those of glibc.
+    /// The configuration without servers. The options have the defaults of glibc.
     fn default() -> Self {
         Self {
             servers: Vec::new(),
@@ -71,7 +71,7 @@ impl Configuration {
                     let server = words.next().and_then(numeric::parse);
                     server.into_iter().try_for_each(|server| configuration.add_server(server))?;
                 }
-                // The last line counts.
+                // If there are several lines, the last one is used.
                 Some(b"search" | b"domain") => {
                     configuration.search.clear();
                     words
@@ -85,7 +85,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Adds a server, unless there are [`MAX_NAMESERVERS`].
+    /// Adds a server, unless there are already [`MAX_NAMESERVERS`] servers.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Configuration {
         add(&mut self.servers, server, MAX_NAMESERVERS)
     }
 
-    /// Adds a domain to the search list, unless it is full.
+    /// Adds a domain to the search list, unless the list is full.
     ///
     /// # Errors
     ///
@@ -103,8 +103,8 @@ impl Configuration {
         add(&mut self.search, domain, MAX_DOMAINS)
     }
 
-    /// Adds the domains of a list in the format of messages, which may be compressed within the list: a DHCP
-    /// option (RFC 3397 §2). What follows an invalid domain is ignored.
+    /// Adds the domains of a list in the format of DNS messages, as in a DHCP option (RFC 3397 §2). Domains
+    /// may be compressed within the list. Everything after an invalid domain is ignored.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// Adds an element, unless there are `max`.
+/// Adds an element, unless there are already `max` elements.
 fn add<T>(list: &mut Vec<T>, element: T, max: usize) -> Result<(), LookupError> {
     if list.len() < max {
         list.try_reserve(1).map_err(|_| LookupError::Memory)?;

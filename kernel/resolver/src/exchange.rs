@@ -1,8 +1,9 @@
 //! Questions for the addresses of one complete name, and their responses.
 //!
-//! Each question is sent to the first server, and again after a second; the next servers follow in turn, and
-//! the time between datagrams doubles each time that all have been asked. A server that answers that it
-//! cannot is not asked again. A truncated response is followed by a connection to its server.
+//! A question is sent to the first server. If no answer arrives in time, it is sent to the next server, and
+//! so on in turn. The time between datagrams is a second at first, and doubles each time that all servers
+//! have been asked. A server is not asked again if it answers that it cannot answer the question. After a
+//! truncated response, the question is sent to the same server over TCP.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -101,7 +102,7 @@ impl Exchange {
         Self { questions }
     }
 
-    /// Time in nanoseconds at which the exchange is to be polled although nothing has been received.
+    /// Returns the time in nanoseconds at which the exchange must be polled even if nothing was received.
     pub(crate) fn deadline(&self) -> u64 {
         self.questions.iter().flatten().map(Pending::deadline).min().unwrap_or(u64::MAX)
     }
@@ -132,7 +133,7 @@ impl Exchange {
         transport: &mut dyn Transport,
         now: u64,
     ) {
-        // The error of a socket is reported once, before or between datagrams.
+        // A socket reports an error only once, before or between datagrams.
         let mut has_failed = false;
         loop {
             let received = transport.receive(server);
@@ -148,7 +149,8 @@ impl Exchange {
         }
     }
 
-    /// The addresses of both questions, or the failure that says most: one that may pass before a final one.
+    /// Returns the addresses of both questions. If there are none, returns the most important failure: a
+    /// failure that may be temporary takes precedence over a final one.
     fn result(&self) -> Result<Vec<IpAddr>, Failure> {
         let results = || self.questions.iter().flatten().filter_map(Pending::result);
         let mut found = Vec::new();

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::configuration::words;
 use crate::{Address, Families, LookupError, numeric};
 
-/// Adds the addresses of a name in the text of `/etc/hosts` to `found`. Returns whether the text has the
-/// name, though perhaps with addresses of another family only.
+/// Adds the addresses of a name in the text of `/etc/hosts` to `found`. Returns true if the text has the
+/// name, even if only with addresses of another family.
 ///
 /// # Errors
 ///

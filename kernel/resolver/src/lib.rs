@@ -1,6 +1,7 @@
 //! Resolver: the addresses of a host name, as `getaddrinfo` returns them.
 //!
-//! The kernel's `getaddrinfo` asks four sources in this order, and the first one that knows the name decides:
+//! The kernel's `getaddrinfo` asks four sources in this order. It returns the answer of the first source that
+//! knows the name:
 //!
 //! 1. the name itself, if it is a numeric address ([`numeric`]);
 //! 2. the text of `/etc/hosts` ([`hosts`]);
@@ -10,10 +11,10 @@
 //!
 //! Where the servers and the search list come from is said in [`Configuration`]; [`order`] sorts the result.
 //!
-//! A [`Resolution`] never blocks and knows neither sockets nor clocks: it calls a [`Transport`] and is called
-//! again when a socket or the time at [`Resolution::deadline`] is due. Answers and files are untrusted. The
-//! bounds on what they can cost are constants, such as [`message::MAX_ALIASES`], and each allocation can
-//! fail.
+//! A [`Resolution`] never blocks and uses neither sockets nor clocks itself. It calls a [`Transport`], and
+//! must be polled again when a socket is ready or at the time [`Resolution::deadline`]. Answers and files are
+//! untrusted. Constants such as [`message::MAX_ALIASES`] limit the work that they can cause, and each
+//! allocation can fail.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -59,7 +60,7 @@ pub enum LookupError {
     Memory,
 }
 
-/// An address with the index of the interface that it is valid on, or 0 for any.
+/// An address, and the index of the interface on which it is valid, or 0 if it is valid on any interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.

@@ -6,8 +6,8 @@
 //! without addresses tells the caller what to do next ([`Response`]): ask again over TCP, ask without EDNS0,
 //! ask another server, or report that the name does not exist.
 //!
-//! smoltcp has this format, too, but it would have to be compiled for the kernel's target for it alone, and
-//! knows neither EDNS0 nor aliases.
+//! smoltcp implements this format, too. But it supports neither EDNS0 nor aliases, and would have to be
+//! compiled for the kernel's target only for this purpose.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,8 +17,8 @@ use crate::name::Name;
 /// Maximum number of aliases (CNAME records) between a name and its addresses.
 pub const MAX_ALIASES: usize = 16;
 
-/// Maximum size in bytes of a response over UDP, which queries with EDNS0 announce: it is not fragmented on
-/// any path of IPv6 (<https://www.dnsflagday.net/2020/>).
+/// Maximum size in bytes of a response over UDP. Queries with EDNS0 announce this size. A response of this
+/// size is not fragmented on any IPv6 path (<https://www.dnsflagday.net/2020/>).
 pub const MAX_DATAGRAM_LEN: u16 = 1232;
 
 /// Size of a message's header in bytes.
@@ -27,7 +27,7 @@ const HEADER_LEN: usize = 12;
 /// Size of a query's OPT record in bytes.
 const OPT_LEN: usize = 11;
 
-/// Size of the length before a message over TCP, in bytes (RFC 1035 §4.2.2).
+/// Size in bytes of the length field that precedes a message over TCP (RFC 1035 §4.2.2).
 pub(crate) const LENGTH_LEN: usize = 2;
 
 /// Maximum size of a query in bytes, with its length: header, name, type and class, OPT record.
@@ -101,7 +101,7 @@ impl Query {
         fields.iter().for_each(|field| self.put(&field.to_be_bytes()));
     }
 
-    /// Appends bytes, for which there is room: [`MAX_QUERY_LEN`] is the sum of the longest fields.
+    /// Appends bytes. There is always room, since [`MAX_QUERY_LEN`] is the sum of the longest fields.
     fn put(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         if let Some(room) = self.bytes.get_mut(self.len..end) {
@@ -162,7 +162,7 @@ impl<'a> Message<'a> {
         self.0.get(offset..)?.first_chunk().map(|&bytes| u16::from_be_bytes(bytes))
     }
 
-    /// Reads the question; returns also the offset of the records.
+    /// Reads the question. Also returns the offset of the records.
     fn question(self) -> Option<(Name, u16, usize)> {
         let (name, end) = Name::read(self.0, HEADER_LEN)?;
         let is_internet = self.field(end + 2)? == CLASS_IN;
@@ -180,11 +180,11 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads the response to a query with this identifier. Returns `None` if the message is no response to it,
-/// such as a forged or a late one (RFC 5452 §9.1); it is to be ignored.
+/// Reads the response to a query with this identifier. Returns `None` if the message is not a response to the
+/// query, for example because it is forged or late (RFC 5452 §9.1). The caller must ignore such a message.
 ///
-/// The answer section is read once for each alias that precedes its own alias, so 17 times at most; other
-/// sections are not read.
+/// If the record of an alias precedes the record that leads to it, the answer section is read again. So it is
+/// read at most 17 times. Other sections are not read.
 #[must_use]
 pub fn parse_response(bytes: &[u8], id: u16, question: &Question) -> Option<Response> {
     let message = Message(bytes);
@@ -194,7 +194,7 @@ pub fn parse_response(bytes: &[u8], id: u16, question: &Question) -> Option<Resp
     }
     let code = flags & RCODE;
     let records = match message.field(4)? {
-        // Servers that cannot read a query do not repeat its question.
+        // A server that cannot read a query does not repeat the question in its response.
         0 if code != NO_ERROR && code != NAME_ERROR => HEADER_LEN,
         1 => {
             let (name, record_type, records) = message.question()?;
@@ -212,11 +212,11 @@ pub fn parse_response(bytes: &[u8], id: u16, question: &Question) -> Option<Resp
     })
 }
 
-/// The addresses of a response without an error.
+/// Returns the addresses in a response without an error.
 fn addresses(message: Message<'_>, flags: u16, records: usize, question: &Question) -> Response {
     let count = message.field(6).unwrap_or(0);
     if count == 0 && flags & (AUTHORITATIVE | RECURSION_AVAILABLE) == 0 {
-        // The server only refers to other servers, which a host cannot ask.
+        // The server only refers to other servers, which this resolver does not ask.
         return Response::Failure;
     }
     let mut search = Search { name: question.name, aliases: 0, found: Vec::new() };
@@ -250,7 +250,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes a record; other ones than those of the name are ignored.
+    /// Takes a record. Ignores records of other names.
     fn take(
         &mut self,
         message: Message<'_>,

@@ -8,11 +8,11 @@ const MAX_LEN: usize = 255;
 /// Maximum length of a label in bytes.
 const MAX_LABEL_LEN: usize = 63;
 
-/// Maximum number of pointers in a compressed name: a name has at most 127 labels, and a pointer is of use
-/// only in front of one.
+/// Maximum number of pointers in a compressed name. A name has at most 127 labels, and a pointer is useful
+/// only before a label.
 const MAX_POINTERS: usize = 127;
 
-/// Bits that tell a pointer from the length of a label (RFC 1035 §4.1.4).
+/// Bits that distinguish a pointer from the length of a label (RFC 1035 §4.1.4).
 const POINTER: u8 = 0xc0;
 
 /// A complete domain name. Comparison ignores the case of ASCII letters (RFC 4343).
@@ -41,7 +41,8 @@ impl Name {
         Some(name)
     }
 
-    /// Reads a name of a message, which may be compressed. Returns also the offset of the byte after it.
+    /// Reads a name in a message. The name may be compressed. Also returns the offset of the byte after the
+    /// name.
     ///
     /// A pointer must refer to an earlier byte than the part that contains it, so that pointers do not form a
     /// loop. Reading takes at most 255 bytes and 127 pointers.
@@ -75,7 +76,7 @@ impl Name {
         }
     }
 
-    /// This name below another one; `None` if it is too long.
+    /// Appends another name to this name. Returns `None` if the result is too long.
     #[must_use]
     pub fn below(&self, parent: &Self) -> Option<Self> {
         let mut name = Self { len: self.len.checked_sub(1)?, ..*self };
@@ -116,7 +117,7 @@ impl Name {
 
 impl PartialEq for Name {
     fn eq(&self, other: &Self) -> bool {
-        // Lengths of labels are below the codes of letters.
+        // The lengths of labels are smaller than the codes of letters, so they are compared exactly.
         self.bytes().eq_ignore_ascii_case(other.bytes())
     }
 }

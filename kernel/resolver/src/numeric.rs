@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Address;
 
-/// The address that a text spells; `None` if it spells none.
+/// Parses a numeric address. Returns `None` if the text is not one.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<Address> {
     if let Some(address) = v4(text) {
@@ -43,7 +43,8 @@ fn part(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// A number of digits only: the parser of `core` takes a sign, too.
+/// Parses a number that consists only of digits. This is checked here, because the parser of `core` also
+/// accepts a sign.
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let is_number = digits.iter().all(u8::is_ascii_alphanumeric);
     is_number.then(|| u32::from_str_radix(str::from_utf8(digits).ok()?, radix).ok())?

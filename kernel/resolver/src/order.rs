@@ -1,8 +1,8 @@
 //! Order of destination addresses (RFC 6724 §6).
 //!
-//! Of the rules, those are left out that need what the machine does not have: deprecated and home addresses,
-//! and tunnels (3, 4 and 7). IPv4 addresses are in the order of the server where no other rule decides, as in
-//! glibc: rule 9 would undo the rotation by which servers distribute load.
+//! Rules 3, 4 and 7 are left out, since the machine has no deprecated addresses, home addresses or tunnels.
+//! Rule 9 is not applied to IPv4 addresses, as in glibc, since it would undo the rotation by which servers
+//! distribute load. If no other rule decides, IPv4 addresses keep the order of the server.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -70,7 +70,8 @@ fn scope(address: Ipv6Addr) -> u8 {
 /// Sort key of a destination; the smallest one is the best.
 type Key = (bool, bool, bool, Reverse<u8>, u8, Reverse<u32>);
 
-/// The key of a destination and the source address that packets to it have; `None` if it cannot be reached.
+/// Returns the sort key of a destination, given the source address of packets to it. `source` is `None` if
+/// the destination cannot be reached.
 fn key(destination: IpAddr, source: Option<IpAddr>) -> Key {
     let destination = mapped(destination);
     let (precedence, label) = policy(destination);
@@ -111,7 +112,8 @@ pub fn sort(
     let mut keyed = Vec::new();
     keyed.try_reserve_exact(addresses.len()).map_err(|_| LookupError::Memory)?;
     keyed.extend(addresses.iter().enumerate().map(|(index, address)| {
-        // The index keeps the order, in place of a stable sort, which allocates.
+        // The index keeps the order of equal addresses. A stable sort would do the same, but allocates
+        // memory.
         (key(address.ip, source(address)), index, *address)
     }));
     keyed.sort_unstable_by_key(|&(key, index, _)| (key, index));

@@ -1,4 +1,5 @@
-//! A question that is not answered yet: when it is asked again, and which server is next.
+//! A question that is not yet answered. This module decides when to ask it again, and which server to ask
+//! next.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -11,7 +12,7 @@ use crate::exchange::{Failure, Transport};
 use crate::message::{Query, Question, Response, parse_response};
 use crate::stream::Stream;
 
-/// Time in nanoseconds until the first retransmission; it doubles each time that all servers have been asked.
+/// Time in nanoseconds until the first retransmission. It doubles each time that all servers have been asked.
 const FIRST_INTERVAL: u64 = 1_000_000_000;
 
 /// A question, until it is answered.
@@ -89,7 +90,7 @@ impl Pending {
         }
     }
 
-    /// Takes a datagram of a server, which may be the response to another question, or none.
+    /// Takes a datagram of a server. It may be the response to another question, or no response at all.
     pub(crate) fn take(
         &mut self,
         server: usize,
@@ -122,8 +123,7 @@ impl Pending {
         });
     }
 
-    /// Notes that a server cannot answer. If it was the last one that was asked, the next one is asked at
-    /// once.
+    /// Notes that a server cannot answer. If this server was asked last, the next server is asked at once.
     pub(crate) fn fail(&mut self, server: usize, now: u64) {
         self.failed |= bit(server);
         if self.last == server {
@@ -177,11 +177,11 @@ impl Pending {
             return;
         };
         let round = self.sent / u32::try_from(count).unwrap_or(1);
-        // A network that loses datagrams of EDNS0 is asked without it in the end.
+        // Some networks lose datagrams with EDNS0. So after two rounds, the question is asked without EDNS0.
         let has_edns = self.plain & bit(server) == 0 && round < 2;
         let query = Query::new(&self.question, self.id, has_edns);
         match transport.send(server, query.datagram()) {
-            // A datagram for which there is no room counts as one that is lost.
+            // If there is no room for a datagram, it counts as lost.
             Ok(()) | Err(Errno::EAGAIN) => {
                 let interval = FIRST_INTERVAL.saturating_mul(1 << round.min(8)).min(configuration.timeout);
                 (self.last, self.sent, self.next) = (server, self.sent + 1, now.saturating_add(interval));

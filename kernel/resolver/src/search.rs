@@ -1,4 +1,5 @@
-//! A lookup: complete names, by the search list, for which the servers are asked one after the other.
+//! A lookup: completes a name with the domains of the search list, and asks the servers for one complete name
+//! after the other.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -15,12 +16,13 @@ pub struct Resolution<'a> {
     families: Families,
     /// Domains that complete the name; empty for a name that ends with a dot.
     domains: &'a [Name],
-    /// True if the name is asked for as it is before domains are appended to it, false if after that.
+    /// True if the unchanged name is tried before the names with appended domains, and false if it is tried
+    /// after them.
     is_complete_first: bool,
     /// Number of complete names that have been asked for.
     tried: usize,
     exchange: Option<Exchange>,
-    /// The most telling failure of the names before.
+    /// The most important failure of the names that were already tried.
     failure: LookupError,
 }
 
@@ -53,7 +55,7 @@ impl<'a> Resolution<'a> {
         })
     }
 
-    /// The next complete name. One that is too long is left out.
+    /// Returns the next complete name. Names that are too long are left out.
     fn next_name(&mut self) -> Option<Name> {
         while self.tried <= self.domains.len() {
             let index = self.tried;
@@ -75,7 +77,7 @@ impl<'a> Resolution<'a> {
         Some(Exchange::new(&name, self.families, self.configuration, transport, now))
     }
 
-    /// Time in nanoseconds at which the lookup is to be polled although no socket is ready.
+    /// Returns the time in nanoseconds at which the lookup must be polled even if no socket is ready.
     #[must_use]
     pub fn deadline(&self) -> u64 {
         self.exchange.as_ref().map_or(0, Exchange::deadline)

@@ -16,7 +16,8 @@ pub(crate) struct Stream {
     is_open: bool,
     /// Number of bytes of the query that were sent.
     sent: usize,
-    /// Received bytes: the response with its length. At most 64 KiB, and what else comes with its last byte.
+    /// Received bytes: the length field and the response. They are at most 64 KiB, and the bytes that arrive
+    /// together with the last byte of the response.
     received: Vec<u8>,
     end: u64,
 }
@@ -32,13 +33,13 @@ impl Stream {
         self.server
     }
 
-    /// Time in nanoseconds at which the connection is given up.
+    /// Returns the time in nanoseconds at which the connection is given up.
     pub(crate) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Connects, sends and receives as far as that is possible. Ready with the response, or without one after
-    /// an error.
+    /// Connects, sends and receives as far as possible without blocking. Returns `Ready` with the response,
+    /// or without a response after an error.
     pub(crate) fn poll(
         &mut self,
         stream: usize,
@@ -80,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// Takes the response, once all of it is there.
+    /// Takes the response, if all of it has arrived.
     fn response(&mut self) -> Option<Vec<u8>> {
         let len = usize::from(u16::from_be_bytes(*self.received.first_chunk()?));
         if self.received.len() < LENGTH_LEN + len {

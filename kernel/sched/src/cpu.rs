@@ -1,15 +1,16 @@
 //! The run queue of a CPU, and the operations that only this CPU does: picking the next thread, preemption,
 //! time slices.
 //!
-//! The policy `P` decides which thread runs next, and the lock `L` protects it, since other CPUs enqueue
-//! threads and steal some. The facts that hot paths need, such as the number of ready threads and the
-//! `flags`, are atomics beside the lock: they are written with the lock held and read without it. So a CPU
-//! with an empty run queue switches to its idle thread without taking the lock.
+//! The policy `P` decides which thread runs next. The lock `L` protects it, since other CPUs enqueue threads
+//! into this run queue and steal threads from it. The facts that hot paths need, such as the number of ready
+//! threads and the `flags`, are atomics outside the lock: they are written with the lock held and read
+//! without it. So a CPU with an empty run queue switches to its idle thread without taking the lock.
 //!
 //! A time slice is started only when a thread waits for the CPU, so a thread that runs alone is never
-//! interrupted. The fair policy accounts for run time only while threads compute. Until then, a short slice
-//! is a *probe*: it finds out if the current thread runs for long. A *trial* is a short slice, too. It finds
-//! out if a thread that was placed on the CPU of its waker has to wait there (module `trial`).
+//! interrupted. The fair policy accounts for run time only while threads compute. To notice that, the CPU
+//! runs a *probe* from time to time: a short slice that tests if the current thread runs for long. A *trial*
+//! is a short slice, too. It tests if a thread that was placed on the CPU of its waker has to wait there
+//! (module `trial`).
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
@@ -40,21 +41,21 @@ pub struct Cpu<T: 'static, P, L> {
     run_time: RunTime<T>,
     slices: Slices,
     trial: Trial<T>,
-    /// Virtual time of the policy at the last charge, which other CPUs read to carry a thread's lag. Written
-    /// with the lock held.
+    /// Virtual time of the policy at the last charge. Written with the lock held. Other CPUs read it when
+    /// they move a thread, to keep the thread's distance from the virtual time.
     virtual_time: AtomicU64,
     policy: PhantomData<fn() -> P>,
 }
 
-/// State of a CPU for the shortest path of a wake-up, which tests all bits at once.
+/// Bits of a CPU's state. The fast path of a wake-up tests all of them at once.
 mod flags {
     /// The CPU is in the set of [`Cpus`](crate::cpus::Cpus) from which others steal.
     pub(super) const LISTED: u8 = 1;
-    /// A time slice runs, at whose end the timer fires; always set if the policy has no slices.
+    /// A time slice runs, and the timer fires at its end. Always set if the policy has no slices.
     pub(super) const HAS_SLICE: u8 = 2;
     /// The policy accounts for run time.
     pub(super) const ACCOUNTING: u8 = 4;
-    /// An enqueued thread needs nothing more.
+    /// Flags of a CPU for which an enqueued thread requires no further action.
     pub(super) const CALM: u8 = LISTED | HAS_SLICE;
 }
 
@@ -134,7 +135,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.virtual_time.store(policy.virtual_time(), Relaxed);
     }
 
-    /// [`Self::charge`] of the current thread, which blocks or yields.
+    /// Charges as [`Self::charge`] does, for a current thread that blocks or yields.
     #[inline]
     fn charge_last(&self, policy: &mut P, now: impl FnOnce() -> u64) {
         if P::LONG_RUN.is_some() && policy.is_accounting() {
@@ -143,8 +144,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// [`Self::charge`]; if the policy does not account for run time, begins to if the current thread
-    /// `computes`, or has run for long. Called with the run queue locked, by this CPU.
+    /// Charges as [`Self::charge`] does. If the policy does not account for run time yet, makes it begin if
+    /// the current thread `computes` or has run for long. Called by this CPU, with the run queue locked.
     fn observe(&self, policy: &mut P, computes: bool, now: impl FnOnce() -> u64) {
         let Some(long_run) = P::LONG_RUN else { return };
         if policy.is_accounting() {
@@ -160,8 +161,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Finds out whether the current thread, which is not the idle thread, computes, before threads become
-    /// ready by an interrupt of this CPU.
+    /// Tests if the current thread computes. Called before an interrupt of this CPU makes threads ready. The
+    /// current thread must not be the idle thread.
     pub fn observe_current(&self, now: impl FnOnce() -> u64) {
         if P::LONG_RUN.is_some() {
             self.run_queue.with(|policy| self.observe(policy, false, now));
@@ -175,21 +176,21 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         }
     }
 
-    /// Virtual time of the policy at the time `now`, both in nanoseconds; on other CPUs a guess. `None` if it
-    /// does not account for run time.
+    /// Virtual time of the policy at the time `now`, both in nanoseconds. On other CPUs it is a guess. `None`
+    /// if the policy does not account for run time.
     pub(crate) fn virtual_time(&self, now: u64) -> Option<u64> {
         if !self.has_flag(flags::ACCOUNTING) {
             return None;
         }
-        // A thread that computes alone takes the virtual time with it, and is not charged until another one
-        // becomes ready.
+        // A thread that computes alone is not charged until another thread becomes ready. But it advances the
+        // virtual time, so its run time since the last charge is added here.
         let is_alone = self.ready_count() == 0 && !self.runs_idle.load(Relaxed);
         let runtime = if is_alone { self.current().entity().accounted_runtime() } else { None };
         let of_current = runtime.map_or(0, |runtime| runtime.saturating_add(self.run_time.since_stamp(now)));
         Some(self.virtual_time.load(Relaxed).max(of_current))
     }
 
-    /// Gives a new thread of this CPU the virtual runtime of the current one, which starts it.
+    /// Gives a new thread of this CPU the virtual runtime of the current thread, which is its creator.
     pub(crate) fn hand_down_runtime(&self, thread: &'static T, now: impl FnOnce() -> u64) {
         if self.has_flag(flags::ACCOUNTING) {
             self.run_queue.with(|policy| self.charge(policy, now));
@@ -208,8 +209,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Yields: requeues `current`, which must not be the idle thread, after the threads of its rank. Returns
-    /// the thread to switch to, or `None` if `current` keeps the CPU. It does so if no thread is ready, too;
-    /// the caller can find that out without the lock by [`Self::ready_count`].
+    /// the thread to switch to, or `None` if `current` keeps the CPU, for example because no thread is ready.
+    /// The caller can check [`Self::ready_count`] first, which takes no lock.
     #[inline]
     pub fn yield_now(&self, current: &'static T, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
@@ -218,7 +219,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// [`Self::yield_now`] to a thread of another priority or by run time, with the lock held.
+    /// Slow path of [`Self::yield_now`]: yields to a thread of another priority, or while run time is
+    /// accounted. The lock is held.
     #[cold]
     #[inline(never)]
     fn yield_slow(
@@ -233,9 +235,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(next)
     }
 
-    /// Preempts the current thread, which must not be the idle thread, because its slice is over or because a
-    /// thread that preempts it may be ready. Returns the thread to switch to, or `None` if the current thread
-    /// keeps the CPU.
+    /// Preempts the current thread, which must not be the idle thread, because its slice is over, or because
+    /// another thread that may preempt it has become ready. Returns the thread to switch to, or `None` if the
+    /// current thread keeps the CPU.
     pub fn preempt(&self, slice_over: bool, now: impl FnOnce() -> u64) -> Option<&'static T> {
         let current = self.current();
         self.run_queue.with(|policy| {
@@ -256,8 +258,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// Makes the slice that begins a probe, if run time is not accounted for and the last slice was not a
-    /// probe. Called with the lock held. Returns true if it is a probe.
+    /// Makes the beginning slice a probe, if threads are ready, run time is not accounted for, and the last
+    /// slice was not a probe. Returns true if the slice is a probe. Called with the lock held.
     fn begins_probe(&self, policy: &P, was_probe: bool) -> bool {
         let is_wanted = P::LONG_RUN.is_some() && !policy.is_accounting() && self.ready_count() > 0;
         let begins = is_wanted && !was_probe;
@@ -267,8 +269,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         begins
     }
 
-    /// Length of the time slice that begins, perhaps with a trial, in nanoseconds; `None` if the policy has
-    /// no slices.
+    /// Length of the beginning time slice in nanoseconds, which depends on whether it is a trial. `None` if
+    /// the policy has no slices.
     pub(crate) fn slice_ns(&self, is_trial: bool) -> Option<u64> {
         let Some(long_run) = P::LONG_RUN else { return P::SLICE };
         let length = if is_trial {
@@ -286,8 +288,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slices.record_cost(cost_ns);
     }
 
-    /// Counts a slice at whose end threads are ready. True if it is the turn to move one to a CPU with a
-    /// single one less.
+    /// Counts a slice at whose end threads are ready. Returns true if a thread should move to a CPU that has
+    /// one ready thread fewer.
     pub(crate) fn is_turn_to_rotate(&self) -> bool {
         self.slices.is_turn_to_rotate()
     }
@@ -299,7 +301,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.pick(now, || ())
     }
 
-    /// [`Self::pick_next`]; calls `picked` under the lock when a thread was taken from the run queue.
+    /// Does what [`Self::pick_next`] does. Calls `picked` under the lock if a thread was taken from the run
+    /// queue.
     #[inline]
     fn pick(&self, now: impl FnOnce() -> u64, picked: impl FnOnce()) -> Option<&'static T> {
         if self.ready_count() == 0 {
@@ -339,9 +342,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.slice_ns(is_trial)
     }
 
-    /// Ends the slice, which is over, if it is a trial, and returns true then. If a thread has to wait beside
-    /// the current one, other CPUs may have it, and the next ones that the current thread wakes are placed
-    /// elsewhere.
+    /// Called when a slice is over. If the slice was a trial, ends the trial and returns true. If the trial
+    /// has shown that the placed thread has to wait for the current thread, other CPUs may steal it, and the
+    /// next threads that the current thread wakes are placed on other CPUs.
     pub fn end_trial(&self) -> bool {
         let Some(placed) = self.trial.end() else { return false };
         let has_waited = placed < MIN_TRIAL_PLACED && self.ready_count() > 0;
@@ -349,7 +352,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
             self.trial.separate(self.current());
         }
         self.run_queue.with(|policy| {
-            // Else accounting would go on while two threads only wake each other.
+            // Ends the slice for the policy. Otherwise accounting would continue although two threads only
+            // wake each other.
             if !has_waited {
                 self.end_slice(policy);
             }
@@ -358,13 +362,13 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         true
     }
 
-    /// Returns true if a thread can be placed beside the current one: no other is ready, and a trial runs or
-    /// can begin.
+    /// Returns true if a thread can be placed on this CPU next to the current thread: no other thread is
+    /// ready, and a trial runs or can begin.
     pub(crate) fn is_free_beside(&self) -> bool {
         self.ready_count() == 0 && (!self.has_flag(flags::HAS_SLICE) || self.trial.runs())
     }
 
-    /// Returns true if the only ready thread was placed beside its waker, and the waker still runs.
+    /// Returns true if the only ready thread was placed on this CPU by its waker, and the waker still runs.
     pub(crate) fn has_only_beside(&self) -> bool {
         let beside = if self.ready_count() == 1 { self.trial.beside(self.current()) } else { None };
         beside.is_some_and(|beside| self.run_queue.with(|policy| self.has_only(policy, beside)))
@@ -375,7 +379,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.ready_count() == 1 && policy.iter().any(|(_, thread)| same(beside, thread))
     }
 
-    /// [`Self::enqueue`] of a thread that the current one wakes, and which becomes one of this CPU.
+    /// Enqueues, as [`Self::enqueue`] does, a thread that the current thread wakes. The woken thread moves to
+    /// this CPU.
     pub(crate) fn enqueue_beside(
         &self,
         thread: &'static T,
@@ -387,17 +392,17 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.enqueue(thread, loaded, now)
     }
 
-    /// Tells the policy that a slice is over, with the lock held.
+    /// Notifies the policy that a slice is over. The lock is held.
     fn end_slice(&self, policy: &mut P) {
         policy.end_slice();
         self.set_flag(flags::ACCOUNTING, policy.is_accounting());
     }
 
-    /// Ends the time slice, which is over, unless a thread is ready and the CPU runs one. Returns whether it
-    /// has ended. An idle CPU picks its next thread under the lock, and then starts a slice if needed.
+    /// Called when the time slice is over. Ends the slice and returns true, unless a thread is ready and the
+    /// CPU is not idle. An idle CPU picks its next thread under the lock, and then starts a slice if needed.
     pub fn try_end_slice(&self, is_idle: bool, now: impl FnOnce() -> u64) -> bool {
-        // Under the lock: a thread is either counted here, or enqueued after the end, which has the CPU
-        // rescheduled.
+        // Under the lock, so that no thread is missed: a thread is either counted here, or enqueued after the
+        // end of the slice, which reschedules the CPU.
         self.run_queue.with(|policy| {
             let ended = is_idle || self.ready_count() == 0;
             if ended {
@@ -408,7 +413,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// Ends a slice or a trial, with the lock held, without a choice of the next thread.
+    /// Ends a slice or a trial without picking a next thread. The lock is held.
     fn end_idle_slice(&self, policy: &mut P) {
         if self.trial.end().is_none() {
             self.run_time.end_probe(self.current());
@@ -417,8 +422,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.set_flag(flags::HAS_SLICE, false);
     }
 
-    /// Adds a thread to the run queue. Returns whether the CPU must be rescheduled: the thread preempts the
-    /// current one, or a slice must be started.
+    /// Adds a thread to the run queue. Returns true if the CPU must be rescheduled, because the thread
+    /// preempts the current thread or because a slice must be started.
     #[inline(always)]
     pub(crate) fn enqueue(&self, thread: &'static T, loaded: &CpuMask, now: impl FnOnce() -> u64) -> bool {
         self.run_queue.with(|policy| {
@@ -431,7 +436,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         })
     }
 
-    /// [`Self::enqueue`] after the thread was added, unless the CPU is calm.
+    /// Slow path of [`Self::enqueue`], after the thread was added, for a CPU whose flags are not
+    /// [`flags::CALM`].
     #[cold]
     #[inline(never)]
     fn has_enqueued(
@@ -454,10 +460,11 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Adds this CPU to `loaded`, with the lock held, after `enqueued` was added to the run queue. An idle
-    /// CPU is not added: it looks at its run queue anyway, and so is added if threads are left when it runs
-    /// one of them.
+    /// CPU is not added here. It will check its run queue anyway, and is added if threads are left when it
+    /// runs one of them.
     fn list_if_loaded(&self, enqueued: &'static T, loaded: &CpuMask) {
-        // A current thread that is not pinned may yield to a pinned one, and is then in the run queue.
+        // Even if the enqueued thread is pinned, an unpinned current thread may yield to it, and can then be
+        // stolen.
         let is_stealable = !enqueued.entity().is_pinned() || !self.current().entity().is_pinned();
         if is_stealable && !self.runs_idle.load(Relaxed) {
             self.list(loaded);
@@ -480,7 +487,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         self.pick(now, || self.leave_idle(loaded))
     }
 
-    /// Makes a stolen thread, which has the virtual runtime `runtime` here, the current one.
+    /// Makes a stolen thread the current one. `runtime` is its virtual runtime on this CPU.
     pub(crate) fn adopt(
         &self,
         stolen: &'static T,
@@ -505,7 +512,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     }
 
     /// Finds the first thread in the run queue that is not pinned. If there is none, and yielding cannot add
-    /// one, the CPU leaves `loaded`, so that the run queue is not searched again until a thread is enqueued.
+    /// one, removes the CPU from `loaded`, so that other CPUs do not search this run queue again until a
+    /// thread is enqueued.
     fn find_unpinned(
         &self,
         policy: &P,
@@ -521,12 +529,13 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         unpinned.find(|(_, thread)| is_wanted(thread))
     }
 
-    /// Takes a thread that another CPU can run at once: not pinned, and no longer using its stack.
+    /// Takes a thread that another CPU can run at once: one that is not pinned and no longer uses its stack.
     pub(crate) fn steal(&self, loaded: &CpuMask) -> Option<&'static T> {
         self.run_queue.with(|policy| self.take_stealable(policy, loaded))
     }
 
-    /// [`Self::steal`] by this CPU itself, for another one. The virtual time is brought up to date.
+    /// Takes a thread as [`Self::steal`] does. This CPU itself calls it, to give the thread to another CPU.
+    /// Also brings the virtual time up to date.
     pub(crate) fn give_away(&self, loaded: &CpuMask, now: impl FnOnce() -> u64) -> Option<&'static T> {
         self.run_queue.with(|policy| {
             self.charge(policy, now);
@@ -541,8 +550,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
         Some(thread)
     }
 
-    /// Returns true if the run queue has a thread that another CPU can run, at once or when this CPU has
-    /// switched away from it.
+    /// Returns true if the run queue has a thread that another CPU can run, either at once or when this CPU
+    /// has switched away from the thread.
     pub(crate) fn has_stealable(&self, loaded: &CpuMask) -> bool {
         self.run_queue.with(|policy| self.find_unpinned(policy, loaded, |_| true).is_some())
     }

@@ -2,15 +2,16 @@
 //!
 //! Each CPU has a run queue of its own, so the common path of a wake-up touches one lock. Balance comes from
 //! two mechanisms. When a thread becomes ready, it is *placed*: on an idle CPU if there is one and the thread
-//! may migrate, else on its own CPU or one with fewer ready threads. A CPU that runs out of threads *steals*
-//! one from another. Two bit masks, with one bit for each CPU, make both fast: the CPUs that are idle and not
-//! yet claimed by a waker, and the CPUs that have threads for others.
+//! may migrate, else on its own CPU or on a CPU with fewer ready threads. A CPU that runs out of threads
+//! *steals* a thread from another CPU. Two bit masks, with one bit for each CPU, make placing and stealing
+//! fast: the set of CPUs that are idle and not yet claimed by a waker, and the set of CPUs that have threads
+//! for others.
 //!
 //! A thread that has just blocked or been preempted still uses its stack until its CPU has switched away from
 //! it. Such a thread cannot migrate yet.
 //!
 //! Methods that make a thread ready return a [`Reschedule`]: the CPU that must look at its run queue again.
-//! The caller sends it a reschedule IPI, or acts at once if that is the current CPU.
+//! The caller sends this CPU a reschedule IPI, or calls the scheduler itself if it is the current CPU.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -23,7 +24,8 @@ use crate::sync::{AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::{FULL_CREDIT, NO_CREDIT, Thread};
 use crate::trial::is_answer;
 
-/// Maximum number of pauses between two looks of a CPU at threads that it cannot run yet: some microseconds.
+/// Maximum number of spin-loop pauses after which a CPU checks again for threads that it could not run yet.
+/// They take a few microseconds.
 const MAX_PAUSES: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// Entry of the table of CPUs; `None` until the CPU runs.
@@ -36,9 +38,9 @@ pub struct Cpus<T: 'static, P: 'static, L: 'static> {
     count: AtomicU32,
     /// CPUs that are idle and that no waker has claimed.
     idle: CpuMask,
-    /// CPUs from which others may steal: all that run a thread while others are ready, unless all of these
-    /// are pinned. A CPU stays in the set until another one finds nothing to steal, so few switches of
-    /// threads change it.
+    /// CPUs from which other CPUs may steal: those that run a thread while other threads are ready, unless
+    /// all ready threads are pinned. A CPU stays in the set until another CPU finds nothing to steal there,
+    /// so most thread switches do not change the set.
     loaded: CpuMask,
 }
 
@@ -100,7 +102,7 @@ impl<T, P, L> Cpus<T, P, L> {
         self.idle.load(Relaxed) & bit(number) != 0
     }
 
-    /// Marks a CPU as busy, if no waker that has claimed it has done so.
+    /// Marks a CPU as busy, unless a waker has done so by claiming it.
     pub fn leave_idle(&self, number: u32) {
         if self.is_idle(number) {
             self.idle.fetch_and(!bit(number), SeqCst);
@@ -108,7 +110,7 @@ impl<T, P, L> Cpus<T, P, L> {
     }
 }
 
-/// True if another CPU can run the thread at once: one that still uses its stack cannot migrate.
+/// True if another CPU can run the thread at once: it is not pinned, and no longer uses its stack.
 fn can_migrate<T: Thread>(thread: &'static T) -> bool {
     !thread.entity().is_pinned() && !thread.is_running()
 }
@@ -134,16 +136,16 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// [`Self::make_ready`] on the only CPU that runs, which is the first. If it is idle, it is inside the
-    /// interrupt that wakes the thread, and looks at its run queue afterwards.
+    /// [`Self::make_ready`] if only the first CPU runs. If this CPU is idle, it handles an interrupt now,
+    /// which wakes the thread. It checks its run queue afterwards, so it need not be rescheduled.
     #[inline(always)]
     fn place_on_first(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
         let must_reschedule = self.slots[0].load().is_some_and(|cpu| cpu.enqueue(thread, &self.loaded, now));
         Reschedule::cpu_if(0, must_reschedule)
     }
 
-    /// [`Self::make_ready`] where several CPUs run: if none is idle, on the CPU `near`, or on a less loaded
-    /// one, if the thread may migrate.
+    /// [`Self::make_ready`] if several CPUs run. If no CPU is idle, a thread that may migrate is placed on
+    /// the CPU `near`, or on a less loaded one.
     #[inline(never)]
     fn place(&self, thread: &'static T, near: u32, now: impl Fn() -> u64) -> Reschedule {
         let entity = thread.entity();
@@ -161,8 +163,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.enqueue_on(cpu, thread, !entity.is_pinned(), now)
     }
 
-    /// Enqueues a thread on a CPU that was not idle. If that need not be rescheduled, claims an idle one: it
-    /// may have become idle, or, if another one `may_steal` the thread, any.
+    /// Enqueues a thread on a CPU that was not idle. If that CPU need not be rescheduled, claims an idle CPU:
+    /// the same CPU, if it has become idle meanwhile, or any CPU, if others `may_steal` the thread.
     fn enqueue_on(
         &self,
         cpu: &Cpu<T, P, L>,
@@ -177,8 +179,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.reschedule_idle(cpu.number(), !may_steal)
     }
 
-    /// Makes a new thread ready, which the current thread of the CPU `creator`, the caller's, starts: near
-    /// that, or on the CPU `pinned`, which it never leaves.
+    /// Makes a new thread ready. `creator` is the CPU of the caller, whose current thread starts the new
+    /// thread. The new thread is placed near `creator`, or on the CPU `pinned`, which it never leaves.
     pub fn start(
         &self,
         creator: &Cpu<T, P, L>,
@@ -193,13 +195,14 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.make_ready(thread, now)
     }
 
-    /// Unparks a thread: makes it ready if it is parked, else its next park returns at once.
+    /// Unparks a thread. If it is parked, makes it ready. Otherwise its next park returns at once.
     #[inline(always)]
     pub fn wake(&self, thread: &'static T, now: impl Fn() -> u64) -> Reschedule {
         if thread.entity().unpark() { self.make_ready(thread, now) } else { Reschedule::None }
     }
 
-    /// [`Self::wake`] by the current thread of the CPU that `waker` returns, which is the caller's.
+    /// [`Self::wake`] for calls by a thread. `waker` returns the CPU of the caller, whose current thread is
+    /// the waker.
     #[inline(always)]
     pub fn wake_from(
         &self,
@@ -217,10 +220,11 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         }
     }
 
-    /// [`Self::place`] of a thread that the current thread of the CPU `waker` wakes.
+    /// [`Self::place`] for a thread that is woken by the current thread of the CPU `waker`.
     ///
-    /// If the two wake each other, one mostly waits for the other: on the same CPU neither takes the way over
-    /// another one. If they do run at the same time, the end of a trial ([`Cpu::end_trial`]) finds that out.
+    /// If the two threads wake each other, one mostly waits for the other. Then the same CPU is best for
+    /// both, since no wake-up has to reach another CPU. If both could run at the same time, the end of a
+    /// trial notices that ([`Cpu::end_trial`]).
     #[inline(never)]
     fn place_from(
         &self,
@@ -228,8 +232,7 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         thread: &'static T,
         now: impl Fn() -> u64,
     ) -> Reschedule {
-        // Without run times there are no trials, and a woken thread waits for the waker as for all other
-        // threads.
+        // A policy without run times has no trials, and treats the waker like any other thread.
         if P::LONG_RUN.is_none() {
             return self.place(thread, thread.entity().cpu(), now);
         }
@@ -238,20 +241,22 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             let must_reschedule = waker.enqueue_beside(thread, &self.loaded, now);
             return Reschedule::cpu_if(waker.number(), must_reschedule);
         }
-        // If the waker has a higher priority, the thread would wait on its CPU until the waker blocks.
+        // If the waker has a higher priority, the woken thread would wait on the waker's CPU until the waker
+        // blocks.
         let has_priority = thread.entity().rank() <= current.entity().rank();
         self.place(thread, if has_priority { waker.number() } else { thread.entity().cpu() }, now)
     }
 
-    /// Converts the virtual runtime of a thread to the CPU `to`: its distance from the virtual time stays the
-    /// same, at the time `now`. `None` if it has none, or one of the CPUs does not account for run time.
+    /// Converts the virtual runtime of a thread for a move to the CPU `to` at the time `now`: its distance
+    /// from the CPU's virtual time stays the same. Returns `None` if the thread has no virtual runtime, or if
+    /// one of the two CPUs does not account for run time.
     fn runtime_on(&self, to: &Cpu<T, P, L>, thread: &'static T, now: u64) -> Option<u64> {
         let runtime = Some(thread.entity().runtime.load(Relaxed)).filter(|&runtime| runtime != NO_CREDIT)?;
         let from = self.get(thread.entity().cpu())?.virtual_time(now)?;
         Some(to.virtual_time(now)?.saturating_add_signed(runtime.wrapping_sub(from).cast_signed()))
     }
 
-    /// The CPU `near`, unless `home` or the one after `near` has fewer ready threads by two and more.
+    /// Returns the CPU `near`, unless `home` or the CPU after `near` has at least two ready threads fewer.
     fn less_loaded(&self, near: u32, home: u32) -> u32 {
         let ready = |number| self.get(number).map_or(u32::MAX, Cpu::ready_count);
         let next = (near + 1) % self.count().max(1);
@@ -259,19 +264,20 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         if ready(other).saturating_add(1) < ready(near) { other } else { near }
     }
 
-    /// The CPU with the fewest ready threads of all but `own`: of several the next one by number.
+    /// The CPU with the fewest ready threads, except `own`. If there are several, the first one after `own`
+    /// by number.
     fn least_loaded(&self, own: u32) -> Option<&'static Cpu<T, P, L>> {
         let count = self.count();
         let others = (1..count).filter_map(|offset| self.get((own + offset) % count));
         others.min_by_key(|cpu| cpu.ready_count())
     }
 
-    /// Moves a ready thread from `cpu`, whose slice is over, to the one with the fewest, if that has fewer by
-    /// two; now and then if it has fewer by one, so that threads which cannot be distributed evenly take
-    /// turns. Returns which CPU must be rescheduled.
+    /// Moves a ready thread from `cpu`, whose slice is over, to the CPU with the fewest ready threads, if
+    /// that has at least two fewer. Now and then moves one also if that CPU has only one fewer, so that
+    /// threads that cannot be distributed evenly take turns. Returns the CPU that must be rescheduled.
     ///
-    /// Called before the next thread is picked: afterwards the ready one may be the current one, which still
-    /// uses its stack.
+    /// Must be called before the next thread is picked. Afterwards the only ready thread may be the one that
+    /// has just run, which still uses its stack and cannot move.
     pub fn balance(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Reschedule {
         if self.count() == 1 || cpu.ready_count() == 0 {
             return Reschedule::None;
@@ -289,8 +295,8 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.enqueue_on(target, thread, false, now)
     }
 
-    /// Claims an idle CPU: `home` if that is idle, else the next one by number. A claimed CPU cannot be
-    /// claimed again until it has looked at the run queues.
+    /// Claims and returns an idle CPU: `home` if it is idle, else the next idle CPU by number. A claimed CPU
+    /// cannot be claimed again until it has looked at the run queues.
     #[inline]
     fn claim_idle(&self, home: u32) -> Option<u32> {
         let mut idle = self.idle.load(Relaxed);
@@ -305,28 +311,30 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         None
     }
 
-    /// Claims this CPU; `false` if it is busy or claimed.
+    /// Claims the CPU of this number. Returns false if it is busy or claimed already.
     #[inline]
     fn claim(&self, number: u32) -> bool {
         self.is_idle(number) && self.idle.fetch_and(!bit(number), SeqCst) & bit(number) != 0
     }
 
-    /// Claims an idle CPU for a thread that was enqueued on CPU `home` while that was busy.
+    /// Claims an idle CPU for a thread that was enqueued on CPU `home` while `home` was busy.
     ///
-    /// `home` or another CPU may have become idle at the same time without having seen the thread; and if the
-    /// thread still uses its stack, its CPU may be about to switch to another thread.
+    /// This is necessary because `home` or another CPU may have become idle at the same time without having
+    /// seen the thread. Also, if the thread still uses its stack, its CPU may be about to switch to another
+    /// thread.
     #[inline]
     fn reschedule_idle(&self, home: u32, pinned: bool) -> Reschedule {
         if self.count() > 1 {
-            // Either the bit is seen here, or `pick_next_or_idle` sees the thread.
+            // Pairs with the fence in `pick_next_or_idle`: either this CPU sees the idle bit, or the idle CPU
+            // sees the thread.
             fence(SeqCst);
         }
         let claimed = if pinned { self.claim(home).then_some(home) } else { self.claim_idle(home) };
         claimed.map_or(Reschedule::None, Reschedule::Cpu)
     }
 
-    /// Claims an idle CPU that can steal from the run queue of `cpu`, a busy one, if there is something to
-    /// steal. A thread that was placed beside its waker is left there for now.
+    /// Claims an idle CPU that can steal from the run queue of the busy CPU `cpu`, if there is something to
+    /// steal. A thread that was placed on the CPU of its waker is left there for now.
     pub fn reschedule_stealer(&self, cpu: &Cpu<T, P, L>) -> Reschedule {
         let is_loaded = cpu.ready_count() > 0 && cpu.is_listed();
         if self.count() == 1 || !is_loaded || cpu.has_only_beside() || !cpu.has_stealable(&self.loaded) {
@@ -335,9 +343,9 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
         self.reschedule_idle(cpu.number(), false)
     }
 
-    /// Picks the next thread of a CPU without a current one: from its own run queue, else stolen from another
-    /// CPU. The caller then calls [`Self::reschedule_stealer`] for the threads that are left. With `None` the
-    /// CPU is marked idle, and the next thread that it could run reschedules it.
+    /// Picks the next thread of an idle CPU, from its own run queue or else from another CPU. The caller then
+    /// calls [`Self::reschedule_stealer`] for the threads that are left. If this returns `None`, the CPU is
+    /// marked as idle, and is rescheduled when a thread becomes ready that it can run.
     pub fn pick_next_or_idle(&self, cpu: &Cpu<T, P, L>, now: impl Fn() -> u64) -> Option<&'static T> {
         let loaded = &self.loaded;
         let mut pauses = 1;
@@ -349,30 +357,30 @@ impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpus<T, P, L> {
             };
             let stolen = || steal().map(adopt);
             if let Some(next) = cpu.pick_from_idle(&now, loaded).or_else(stolen) {
-                // The CPU may have been rescheduled without having been claimed: then its idle bit is still
-                // set.
+                // If the CPU was rescheduled without having been claimed, its idle bit is still set.
                 self.leave_idle(cpu.number());
                 return Some(next);
             }
             self.idle.fetch_or(bit(cpu.number()), SeqCst);
-            // A thread that was enqueued before the bit was set has rescheduled no CPU: either it is seen
-            // here, or `reschedule_idle` sees the bit.
+            // A wake-up before the bit was set has not rescheduled this CPU. The fence pairs with that in
+            // `reschedule_idle`: either this CPU sees the enqueued thread, or the waker sees the idle bit.
             fence(SeqCst);
             let has_work =
                 cpu.ready_count() > 0 || self.loaded_others(cpu).any(|other| other.has_stealable(loaded));
-            // A waker that has claimed this CPU in the meantime has another thread for it, and reschedules
+            // If a waker has claimed this CPU in the meantime, the waker has a thread for it and reschedules
             // it.
             if !has_work || !self.claim(cpu.number()) {
                 return None;
             }
-            // All threads that are ready still use their stacks, each until its CPU has switched to another
-            // one. Looking again takes the locks of those CPUs' run queues, and writes the set of idle ones.
+            // All ready threads still use their stacks, each until its CPU has switched to another thread.
+            // Pauses before the next check, because a check takes the locks of those CPUs' run queues and
+            // writes the set of idle CPUs.
             (0..pauses).for_each(|_| spin_loop());
             pauses = (2 * pauses).min(MAX_PAUSES);
         }
     }
 
-    /// The other CPUs in [`Self::loaded`], in the order of their numbers from the next one on.
+    /// The other CPUs in [`Self::loaded`], in cyclic order of their numbers, beginning after this CPU.
     fn loaded_others(&self, cpu: &Cpu<T, P, L>) -> impl Iterator<Item = &'static Cpu<T, P, L>> {
         let own = cpu.number();
         let mut left = (self.loaded.load(Relaxed) & !bit(own)).rotate_right(own % 64);

@@ -1,12 +1,12 @@
 //! Futexes: a hash table of wait queues by address, each with a lock of its own.
 //!
-//! Mostly one address of a bucket is waited for, and its waiters are a list. Those of other addresses are in
-//! a tree, so that no number of waiting threads makes the time long for which a lock is held.
+//! Usually the waiters of a bucket all wait for the same address, and form a list. Waiters for further
+//! addresses are in a tree. So the time for which the lock is held is short, however many threads wait.
 //!
-//! A wake-up removes waiters under the lock, and makes them ready after it has released it. A thread whose
-//! address is 0 is in no queue, and a wake-up has counted it: if it runs before it is made ready, because of
-//! a timeout, it returns as one that was woken, and the wake-up that comes later is one that its next wait
-//! must expect.
+//! A wake-up removes waiters under the lock, sets their address to 0, and makes them ready after it has
+//! released the lock. So a thread whose address is 0 is in no queue, and a wake-up has counted it. If such a
+//! thread runs before it is made ready, because its timeout expired, it reports that it was woken. The late
+//! wake-up then reaches its next wait as a spurious one.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -18,8 +18,8 @@ use crate::wait_tree::WaitTree;
 /// Number of buckets of the hash table.
 pub const BUCKETS: usize = 256;
 
-/// Maximum number of waiters that a wake-up removes at a time under the lock of a bucket. The models have a
-/// wake-up of two waiters take the lock twice.
+/// Maximum number of waiters that a wake-up removes at a time under the lock of a bucket. It is 1 in the
+/// models, so that a wake-up of two waiters takes the lock twice.
 const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Wait queue of the addresses that share a hash.
@@ -29,8 +29,8 @@ pub struct Bucket<T: 'static> {
     waiters: List<T, Waiting>,
     /// Waiters for other addresses.
     others: WaitTree<T>,
-    /// Number of [`WakeUp`]s that have begun. A waiter keeps the value with which it was enqueued, so the
-    /// values increase along the queue.
+    /// Number of [`WakeUp`]s that have begun. A waiter keeps the value that this had when the waiter was
+    /// enqueued, so these values increase along the queue.
     epoch: u64,
 }
 
@@ -48,16 +48,17 @@ impl<T> Default for Bucket<T> {
     }
 }
 
-/// A wake-up of several waiters of an address, in batches. It ends, also if woken threads wait again at once:
-/// only threads that waited when it began are woken.
+/// A wake-up of several waiters of an address, in batches. It wakes only threads that waited when it began.
+/// So it ends even if woken threads wait again at once.
 #[derive(Debug)]
 pub struct WakeUp {
     address: u64,
-    /// Number of waiters that are yet to be woken, at most.
+    /// Maximum number of waiters that it will still wake.
     left: usize,
     /// Number of waiters that have been woken.
     woken: usize,
-    /// Epoch of the bucket from which on waiters are too late; `None` before the first batch.
+    /// Waiters that were enqueued in this epoch of the bucket or later are not woken. `None` before the first
+    /// batch.
     epoch: Option<u64>,
 }
 
@@ -88,8 +89,8 @@ impl<L> FutexTable<L> {
     }
 }
 
-/// Hash of an address: another one for each futex, whose upper bits depend on all bits of the address
-/// (Fibonacci hashing).
+/// Hash of an address. Different futexes have different hashes, and the upper bits depend on all bits of the
+/// address (Fibonacci hashing).
 #[inline]
 pub(crate) const fn hash(address: u64) -> u64 {
     (address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -102,7 +103,7 @@ impl<L> FutexTable<L> {
     }
 
     /// Enqueues `thread` as a waiter for `address`, which is not 0, if `must_wait` returns true. Check and
-    /// enqueue are one atomic step with respect to [`Self::wake_one`]. Returns whether the thread was
+    /// enqueue are one atomic step with respect to [`Self::wake_one`]. Returns true if the thread was
     /// enqueued.
     #[inline]
     pub fn wait<T: Thread>(&self, address: u64, thread: &'static T, must_wait: impl FnOnce() -> bool) -> bool
@@ -120,8 +121,8 @@ impl<L> FutexTable<L> {
         })
     }
 
-    /// Removes a thread that stops waiting, for example on a timeout. `false` if it was woken in the
-    /// meantime.
+    /// Removes a thread that stops waiting, for example on a timeout. Returns false if the thread was woken
+    /// in the meantime.
     pub fn cancel<T: Thread>(&self, address: u64, thread: &'static T) -> bool
     where
         L: Lock<Bucket<T>>,
@@ -136,10 +137,11 @@ impl<L> FutexTable<L> {
         })
     }
 
-    /// Removes the first waiter for `address`, and then calls `wake` with it. Returns whether there was one.
+    /// Removes the first waiter for `address`, and then calls `wake` with this waiter. Returns true if there
+    /// was one.
     ///
-    /// `wake` is called without the lock. Until then the thread may already have found that it waits no
-    /// longer, run, and wait for another address, so `wake` may wake it spuriously.
+    /// `wake` is called without the lock. Before that, the thread may already have noticed that it no longer
+    /// waits, run on, and begun to wait for another address. So `wake` may wake it spuriously.
     #[inline]
     pub fn wake_one<T: Thread>(&self, address: u64, wake: impl FnOnce(&'static T)) -> bool
     where
@@ -148,7 +150,7 @@ impl<L> FutexTable<L> {
         self.dequeue_first(address, |_| ()).map(|(thread, ())| wake(thread)).is_some()
     }
 
-    /// [`Self::wake_one`], but returns whether there may be another waiter.
+    /// Does what [`Self::wake_one`] does, but returns true if there may be another waiter.
     #[inline]
     pub fn wake_next<T: Thread>(&self, address: u64, wake: impl FnOnce(&'static T)) -> bool
     where
@@ -173,7 +175,7 @@ impl<L> FutexTable<L> {
     {
         self.bucket(address).with(|bucket| {
             let thread = match bucket.waiters.first() {
-                // Mostly the address is the only one of its bucket.
+                // The usual case: the bucket has waiters for this address only.
                 Some(first) if first.entity().address.load(Relaxed) == address => {
                     bucket.waiters.pop();
                     first.entity().address.store(0, Release);
@@ -187,8 +189,8 @@ impl<L> FutexTable<L> {
     }
 
     /// Removes the next waiters of a wake-up, first come, first served, and then calls `wake` with each, as
-    /// [`Self::wake_one`] does. Returns whether there may be more. A caller that masks interrupts may unmask
-    /// them between two batches.
+    /// [`Self::wake_one`] does. Returns true if there may be more waiters. A caller that masks interrupts may
+    /// unmask them between two batches.
     #[inline]
     pub fn wake_batch<T: Thread>(&self, wake_up: &mut WakeUp, wake: impl FnMut(&'static T)) -> bool
     where
@@ -210,13 +212,14 @@ impl<L> FutexTable<L> {
 }
 
 impl<T: Thread> Bucket<T> {
-    /// Begins a [`WakeUp`]: returns the epoch of threads that are enqueued from now on.
+    /// Begins a [`WakeUp`]. Returns the epoch that threads get that are enqueued from now on.
     const fn begin_wake_up(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
     }
 
-    /// True if the waiters for `address` are in the list. They never are in list and tree at the same time.
+    /// True if the waiters for `address` are in the list. The waiters for an address are never in both the
+    /// list and the tree.
     #[inline]
     fn is_listed(&self, address: u64) -> bool {
         self.waiters.first().is_some_and(|first| first.entity().address.load(Relaxed) == address)
@@ -226,7 +229,7 @@ impl<T: Thread> Bucket<T> {
         !self.waiters.is_empty() || !self.others.is_empty()
     }
 
-    /// Adds a waiter for `address`, which is set in the thread.
+    /// Adds a waiter for `address`. The caller has set this address in the thread.
     #[inline]
     fn push(&mut self, address: u64, thread: &'static T) {
         let is_listed = match self.waiters.first() {
@@ -241,8 +244,8 @@ impl<T: Thread> Bucket<T> {
         self.others.push(thread);
     }
 
-    /// Removes the first waiter for `address`, if it was enqueued before an epoch. From here on the thread
-    /// may run, and wait for another address.
+    /// Removes the first waiter for `address`, if it was enqueued before an epoch. Once removed, the thread
+    /// may run and wait for another address.
     #[inline]
     fn dequeue_early(&mut self, address: u64, epoch: u64) -> Option<&'static T> {
         let is_listed = self.is_listed(address);
@@ -259,7 +262,7 @@ impl<T: Thread> Bucket<T> {
         if self.is_listed(address) { self.waiters.remove(thread) } else { self.others.remove(thread) }
     }
 
-    /// Removes the first waiter for `address` from the tree. From here on the thread may run, and wait for
+    /// Removes the first waiter for `address` from the tree. Once removed, the thread may run and wait for
     /// another address.
     #[cold]
     fn dequeue_other(&mut self, address: u64) -> Option<&'static T> {
@@ -352,7 +355,7 @@ mod tests {
         assert!(!table.cancel(8, all[1]));
     }
 
-    /// Each woken thread waits again at once, for which it takes the lock that the wake-up must have
+    /// Each woken thread waits again at once. For this it takes the lock, which the wake-up must have
     /// released.
     #[test]
     fn wake_up_ends_and_is_exact_if_woken_threads_wait_again() {
@@ -370,14 +373,14 @@ mod tests {
             }) {}
             assert_eq!(wake_up.woken(), COUNT);
             assert!(woken.iter().copied().eq(0..COUNT));
-            // Three batches, and each thread once.
+            // Three batches, and one new wait of each thread.
             assert_eq!(locked() - before, 3 + COUNT);
         }
         assert_eq!(wake(&table, 8, usize::MAX).len(), COUNT);
     }
 
-    /// As [`std::thread::park`] waits, each thread for an address of its own; here all share a bucket, and
-    /// their hashes differ in the last bits only.
+    /// Each thread waits for an address of its own, as in [`std::thread::park`]. Here all addresses share a
+    /// bucket, and their hashes differ only in the last bits.
     #[test]
     fn wake_up_of_one_of_many_addresses_of_a_bucket_takes_few_steps() {
         const COUNT: usize = 2_000;
@@ -385,7 +388,8 @@ mod tests {
         let inverse = (0..6).fold(1_u64, |inverse, _| {
             inverse.wrapping_mul(2_u64.wrapping_sub(hash(4).wrapping_mul(inverse)))
         });
-        // These multiples of it are numbers of futexes. Those below 2^62 are addresses divided by 4.
+        // The hashes of multiples of the inverse are small. Of these multiples, those below 2^62 are
+        // addresses divided by 4.
         let numbers = (0_u64..).map(|last| last.wrapping_mul(inverse)).filter(|number| number >> 62 == 0);
         let addresses: Vec<u64> = numbers.skip(1).map(|number| number << 2).take(COUNT).collect();
         let (table, all) = (table(), threads(COUNT));
@@ -401,7 +405,7 @@ mod tests {
         let woken = |address, number| {
             assert!(table.wake_one(address, |thread: &TestThread| assert_eq!(thread.number, number)));
         };
-        // The first one last: it is not in the tree.
+        // The first address comes last, since its waiter is not in the tree.
         for (number, address) in addresses.iter().enumerate().rev() {
             let steps = steps_of(&|| match number % 3 {
                 0 => woken(*address, number),

@@ -2,8 +2,8 @@
 //!
 //! Pure logic without hardware: it returns the thread to switch to and the CPU to reschedule, and its caller
 //! switches and sends the reschedule IPI. Threads are `&'static` objects that are reused and never freed,
-//! linked into queues through fields of their own (intrusively), so that nothing here allocates and nothing
-//! can fail.
+//! linked into queues through fields of their own (intrusively). So nothing here allocates, and nothing can
+//! fail.
 //!
 //! | module | |
 //! | --- | --- |
@@ -17,7 +17,7 @@
 //! | [`timers`] | timers of sleeping threads |
 //! | [`futex`], [`mutex`] | wait queues by address, and a sleeping mutex on them |
 //!
-//! No two locks are held together: neither of two futex buckets, run queues and timer heaps.
+//! No code holds two locks of futex buckets, run queues or timer heaps at the same time.
 //!
 //! ```
 //! use hermit_sched::policy::{Policy, RoundRobin};

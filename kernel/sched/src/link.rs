@@ -8,17 +8,17 @@ use crate::sync::AtomicU32;
 /// A reference to a thread, or none, that can be replaced atomically.
 pub type Link<T> = AtomicCell<Option<&'static T>>;
 
-/// A link of a timer. An owner may insert its timer again as soon as it is no longer queued, so in the models
-/// loom may switch between two accesses.
+/// A link of a timer. The owner of a timer may insert it again as soon as it is no longer queued. To test
+/// this, loom may switch threads between two accesses in the models.
 #[cfg(not(loom))]
 pub(crate) type TimerLink<T> = Link<T>;
 
-/// A link of a timer, between whose accesses loom may switch.
+/// A link of a timer. Loom may switch threads between two accesses to it.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct TimerLink<T: 'static> {
     target: Link<T>,
-    /// Accessed with each access to `target`: loom switches only at atomics of its own.
+    /// Accessed with each access to `target`, because loom switches threads only at its own atomics.
     accesses: AtomicU32,
 }
 

@@ -40,7 +40,7 @@ impl ListKind for Waiting {
 #[derive(Debug)]
 pub struct List<T: 'static, K> {
     first: Option<&'static T>,
-    /// The last thread; of an empty list any.
+    /// The last thread. The value is arbitrary in an empty list.
     last: Option<&'static T>,
     kind: core::marker::PhantomData<fn() -> K>,
 }
@@ -91,7 +91,7 @@ impl<T: Thread, K: ListKind> List<T, K> {
         self.first = Some(thread);
     }
 
-    /// Takes the first thread.
+    /// Removes and returns the first thread.
     #[inline]
     pub fn pop(&mut self) -> Option<&'static T> {
         let thread = self.first?;
@@ -99,8 +99,8 @@ impl<T: Thread, K: ListKind> List<T, K> {
         Some(thread)
     }
 
-    /// Adds a thread at the end, and takes the first thread; on an empty list it returns `thread` and adds
-    /// nothing.
+    /// Adds a thread at the end, then takes and returns the first thread. On an empty list, returns `thread`
+    /// and adds nothing.
     #[inline]
     pub fn rotate(&mut self, thread: &'static T) -> &'static T {
         let Some(first) = self.first else { return thread };

@@ -4,10 +4,10 @@
 //! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test
 //! sched`. With `-- --show-output` each model prints how many executions were explored.
 //!
-//! A thread that waits here has no timeout: a lost wake-up ends as a deadlock, which loom reports. loom does
-//! not track [`Link`](crate::thread::Link)s: they are only changed under locks, except for a CPU's current
-//! thread, which other CPUs use only as a hint, and the links of timers
-//! ([`TimerLink`](crate::link::TimerLink)), between whose accesses loom may switch.
+//! A thread that waits in a model has no timeout, so a lost wake-up ends in a deadlock, which loom reports.
+//! Loom does not track [`Link`](crate::thread::Link)s. Most of them change only under locks. There are two
+//! exceptions: a CPU's current thread, which other CPUs use only as a hint, and the links of timers
+//! ([`TimerLink`](crate::link::TimerLink)), for which loom may switch threads between two accesses.
 
 extern crate std;
 
@@ -35,7 +35,7 @@ fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-/// An event that an idle CPU or a parked thread waits for.
+/// An event for which an idle CPU or a parked thread waits.
 #[derive(Debug, Default)]
 struct WakeEvent {
     signalled: Mutex<bool>,
@@ -43,7 +43,8 @@ struct WakeEvent {
 }
 
 impl WakeEvent {
-    /// Signals the event. Returns whether it was signalled already, without a wait since then.
+    /// Signals the event. Returns true if it was signalled already and no thread has waited for it since
+    /// then.
     fn signal(&self) -> bool {
         let mut signalled = self.signalled.lock().unwrap();
         self.changed.notify_one();

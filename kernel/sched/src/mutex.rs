@@ -1,8 +1,9 @@
-//! The state of a mutex whose waiters sleep: a futex, from whose queue each unlock wakes one waiter.
+//! The state of a mutex whose waiters sleep. It is a futex, and each unlock wakes one waiter of the futex.
 //!
-//! A mutex that is held has bit 0 set, whether threads wait for it or not: so locking is an instruction that
-//! sets the bit and says what it was. A woken thread may find the mutex locked again by one that arrived
-//! meanwhile, and then waits again. The mutex of std is the same (`xtask/patches/std/short-paths.patch`).
+//! Bit 0 is set while the mutex is held, whether threads wait for it or not. So one instruction that sets the
+//! bit and returns its old value locks the mutex. If another thread has locked the mutex before the woken
+//! thread runs, the woken thread waits again. The mutex of std works in the same way
+//! (`xtask/patches/std/short-paths.patch`).
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
@@ -15,23 +16,24 @@ const LOCKED: u32 = 1;
 /// The mutex is held, and threads may wait for it: the thread that unlocks it wakes one of them.
 const CONTENDED: u32 = 3;
 
-/// Locks a mutex if it is not held; whether it was not.
+/// Locks a mutex if it is not held. Returns true if this call has locked it.
 #[inline]
 pub fn try_lock(futex: &AtomicU32) -> bool {
     futex.fetch_or(LOCKED, Acquire) & LOCKED == 0
 }
 
-/// Locks a mutex, after [`try_lock`] has failed. `wait` waits while the futex has the value that it is given,
-/// until it is woken; it may return early.
+/// Locks a mutex, after [`try_lock`] has failed. `wait` must sleep until it is woken, if the futex has the
+/// value in its argument. It may return early.
 pub fn lock_contended(futex: &AtomicU32, mut wait: impl FnMut(u32)) {
-    // From the swap on, an unlock wakes a waiter: there may be others, which this thread knows nothing of.
+    // After the swap, the next unlock wakes a waiter. That is necessary even when this thread holds the
+    // mutex, because other threads may wait.
     while futex.swap(CONTENDED, Acquire) != UNLOCKED {
         wait(CONTENDED);
     }
 }
 
-/// Unlocks a mutex. Returns whether the caller is to wake one waiter of the futex, which may be freed
-/// already: the thread that locks the mutex next may do so.
+/// Unlocks a mutex. Returns true if the caller must wake one waiter of the futex. The mutex may be freed
+/// already at that time, by the thread that locks it next, so the caller may use only its address.
 #[inline]
 #[must_use]
 pub fn unlock(futex: &AtomicU32) -> bool {
@@ -54,8 +56,8 @@ mod tests {
         assert!(try_lock(&futex));
     }
 
-    /// A thread waits until another one, which was faster, has unlocked as well. It then holds the mutex
-    /// contended: it does not know whether more threads wait.
+    /// A thread waits until another thread, which was faster, has unlocked the mutex. It then holds the mutex
+    /// in the contended state, because it does not know if more threads wait.
     #[test]
     fn each_unlock_after_a_wait_wakes_a_waiter() {
         let futex = AtomicU32::new(UNLOCKED);

@@ -28,14 +28,15 @@ pub trait Policy<T: Thread>: Default + Send {
     /// Adds the thread that ran until now and is still ready.
     fn requeue(&mut self, thread: &'static T);
 
-    /// Takes the next thread, if the current one has blocked.
+    /// Takes the next thread, after the current thread has blocked.
     fn pick_next(&mut self) -> Option<&'static T>;
 
     /// Takes the thread to run instead of `current`, which yields; `None` if `current` keeps the CPU.
     fn pick_on_yield(&mut self, current: &'static T) -> Option<&'static T>;
 
-    /// Adds `current`, which yields, behind the threads of its priority, and takes the first of them; `None`
-    /// if another thread is next, or the policy decides by run time.
+    /// Adds `current`, which yields, after the threads of its priority, and takes the first of them. Returns
+    /// `None` and changes nothing if a thread of another priority is next, or if the policy decides by run
+    /// time.
     fn yield_to_equal(&mut self, current: &'static T) -> Option<&'static T>;
 
     /// Takes the thread to run instead of `current`, whose time slice is over; `None` if `current` keeps the
@@ -50,8 +51,8 @@ pub trait Policy<T: Thread>: Default + Send {
     /// True if `woken`, which was added, preempts `current` while run time is not accounted.
     fn preempts(&self, woken: &'static T, current: &'static T) -> bool;
 
-    /// Puts `woken`, which was added last, in its place while run time is accounted. Returns true if it
-    /// preempts `current`.
+    /// While run time is accounted, moves `woken`, which was added last, to its place in the order. Returns
+    /// true if `woken` preempts `current`.
     fn place(&mut self, woken: &'static T, current: &'static T) -> bool {
         self.preempts(woken, current)
     }
@@ -73,8 +74,8 @@ pub trait Policy<T: Thread>: Default + Send {
         0
     }
 
-    /// Begins to account for run time, at the time `now` in nanoseconds, if the policy wants to: `current`
-    /// computes, and has run for `ran_ns`.
+    /// Called at the time `now`, in nanoseconds, when `current` was found to compute and has run for
+    /// `ran_ns`. The policy may begin to account for run time.
     fn begin_accounting(&mut self, now: u64, current: &'static T, ran_ns: u64) {
         let _ = (now, current, ran_ns);
     }
@@ -89,6 +90,6 @@ pub trait Policy<T: Thread>: Default + Send {
         let _ = current;
     }
 
-    /// Ends a time slice: accounting may end with it.
+    /// Ends a time slice. The policy may stop accounting for run time.
     fn end_slice(&mut self) {}
 }

@@ -54,7 +54,7 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
         self.used.trailing_zeros() as usize
     }
 
-    /// Takes the first thread of a list.
+    /// Removes and returns the first thread of a list.
     #[inline]
     pub fn pop(&mut self, index: usize) -> Option<&'static T> {
         let index = index % N;
@@ -66,7 +66,7 @@ impl<T: Thread, const N: usize> QueueArray<T, N> {
         thread
     }
 
-    /// Adds a thread at the end of a list that is not empty, and takes the list's first thread.
+    /// Adds a thread at the end of a list that is not empty. Removes and returns the list's first thread.
     #[inline]
     pub fn rotate(&mut self, index: usize, thread: &'static T) -> &'static T {
         self.lists[index % N].rotate(thread)

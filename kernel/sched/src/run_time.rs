@@ -1,4 +1,4 @@
-//! Measurement of how long a CPU's current thread has run, without reading the clock at each switch.
+//! Measures how long a CPU's current thread has run, without reading the clock at each switch.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -7,8 +7,8 @@ use crossbeam_utils::atomic::AtomicCell;
 use crate::list::is;
 use crate::sync::AtomicU64;
 
-/// Maximum number of switches during a probe beside a thread that computes: those of interrupts and of short
-/// runs of others. Threads that wake each other switch some hundred times.
+/// Maximum number of switches during a probe if the current thread computes. Interrupts and short runs of
+/// other threads cause these switches. Threads that only wake each other switch hundreds of times.
 const MAX_PROBE_SWITCHES: u64 = 32;
 
 /// The run time of a CPU's current thread. Written with the run queue locked, or by the CPU itself.
@@ -61,8 +61,8 @@ impl<T> RunTime<T> {
         ran_ns
     }
 
-    /// Returns how long the current thread has run at least, in nanoseconds: 0 if the CPU has switched since
-    /// the last stamp. Stamps in that case.
+    /// Minimum time for which the current thread has run, in nanoseconds. If the CPU has switched since the
+    /// last stamp, stamps again and returns 0.
     pub(crate) fn at_least(&self, now: u64) -> u64 {
         if self.stamped.load(Relaxed) == self.switches.load(Relaxed) {
             return self.since_stamp(now);
@@ -71,7 +71,7 @@ impl<T> RunTime<T> {
         0
     }
 
-    /// Begins a probe: a short slice at whose end the current thread computes if it still runs.
+    /// Begins a probe: a short slice. If the current thread still runs at its end, the thread computes.
     pub(crate) fn begin_probe(&self, current: &'static T) {
         self.probed.store(Some(current));
         self.probe_switches.store(self.switches.load(Relaxed), Relaxed);

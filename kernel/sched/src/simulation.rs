@@ -1,7 +1,7 @@
 //! Simulation of CPUs in virtual time: threads that compute, sleep, yield, wake each other, start others and
 //! lock a mutex, with the fair policy.
 //!
-//! The simulated kernel does what the real one does with the results of the scheduler: it starts time slices,
+//! The simulated kernel handles the results of the scheduler as the real kernel does: it starts time slices,
 //! handles the timers, sends reschedule IPIs, and preempts.
 
 extern crate std;
@@ -37,8 +37,8 @@ const SLICE: u64 = match Policy::SLICE {
     None => 0,
 };
 
-/// Time from the request of a reschedule IPI until it is handled by a CPU that runs a thread, and by an idle
-/// one.
+/// Time from the request of a reschedule IPI until a CPU handles it: a CPU that runs a thread, or an idle
+/// CPU.
 const IPI_NS: u64 = 2 * MICROSECOND;
 const IDLE_IPI_NS: u64 = 10 * MICROSECOND;
 
@@ -52,7 +52,7 @@ struct Progress {
     wakes_at: Option<u64>,
     ready_since: u64,
     is_woken: bool,
-    /// Number of looks at the locked mutex.
+    /// Number of times that the thread has found the mutex locked while it spins.
     spins: u32,
     has_waited: bool,
     /// Number of steps that have ended.
@@ -90,7 +90,7 @@ struct SimulatedCpu {
     slice_end: Option<u64>,
     /// Time at which a reschedule IPI arrives.
     ipi_at: Option<u64>,
-    /// The thread is to be preempted at the end of the event.
+    /// True if the thread must be preempted at the end of the event.
     must_preempt: bool,
 }
 
@@ -110,7 +110,7 @@ enum Event {
     StepEnd,
 }
 
-/// CPUs, and threads whose steps `next_step` gives by their numbers.
+/// CPUs and threads. `next_step` returns the next step of the thread of a number.
 struct Simulation<F> {
     cpus: Cpus<TestThread, Policy, Queue>,
     machines: Vec<SimulatedCpu>,
@@ -130,7 +130,8 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         Self::with_cpus(1, count, next_step)
     }
 
-    /// Creates CPUs, and `count` threads of normal priority. Those whose first step is to end are not ready.
+    /// Creates CPUs, and `count` threads of normal priority. A thread whose first step is [`Then::End`] is
+    /// not ready.
     fn with_cpus(cpus: u32, count: usize, mut next_step: F) -> Self {
         let machines = (0..cpus).map(|number| {
             let idle = threads(1)[0];
@@ -174,7 +175,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         self.now
     }
 
-    /// Runs for so many nanoseconds.
+    /// Runs the simulation for `time_ns` nanoseconds.
     fn run(&mut self, time_ns: u64) {
         let end = self.now + time_ns;
         while let Some((at, cpu, event)) = self.next_event().filter(|&(at, ..)| at <= end) {
@@ -235,7 +236,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         self.threads[number].entity.cpu() as usize
     }
 
-    /// Acts on the request that the scheduler has made for the CPU `cpu`.
+    /// Fulfils a request that the scheduler has made on the CPU `cpu`.
     fn request(&mut self, cpu: usize, request: Reschedule) {
         let Reschedule::Cpu(number) = request else { return };
         let number = number as usize;
@@ -293,7 +294,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         }
     }
 
-    /// The CPU uses the stack of `next`, and no longer that of the thread before.
+    /// Makes the CPU use the stack of `next` instead of that of the previous thread.
     fn switch_stack(&mut self, cpu: usize, next: &'static TestThread) {
         next.running.store(true, Release);
         core::mem::replace(&mut self.machines[cpu].runs, next).running.store(false, Release);
@@ -368,7 +369,7 @@ impl<F: FnMut(usize) -> Step> Simulation<F> {
         progress.longest_wait_ns.max(wait_ns)
     }
 
-    /// Run times of all threads, in shares of the time.
+    /// Share of each thread in the total run time.
     fn shares(&self) -> Vec<f64> {
         let total: u64 = self.progress.iter().map(|progress| progress.ran_ns).sum();
         self.progress.iter().map(|progress| ratio(progress.ran_ns, total)).collect()
@@ -396,7 +397,7 @@ fn generator(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Two threads that wake each other, beside `busy` threads that compute.
+/// Two threads that wake each other, and `busy` threads that compute.
 fn pair(cpus: u32, busy: usize) -> Simulation<impl FnMut(usize) -> Step> {
     let mut is_waiting = [false; 2];
     Simulation::with_cpus(cpus, busy + 2, move |number| {

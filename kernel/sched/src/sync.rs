@@ -1,5 +1,5 @@
-//! Synchronisation: the lock trait, which the user of this crate implements, and atomics, which are loom's in
-//! the models.
+//! Synchronisation: the lock trait, which the user of this crate implements, and the atomics. In the models
+//! the atomics are loom's.
 
 #[cfg(loom)]
 pub(crate) use loom::{

@@ -6,8 +6,8 @@
 //! A thread blocks in two steps, as in `std::thread::park`: it registers itself with its waker, and then
 //! parks. A wake-up between the two steps must not be lost. So the entity has a token: [`Entity::unpark`]
 //! sets it if the thread is not parked, and [`Entity::park`] consumes it and returns at once. Kernel code
-//! that sleeps for its own purposes uses the same token; [`Entity::poll_several`] handles the case that such
-//! a sleep consumes a wake-up meant for the program's wait.
+//! that sleeps for its own purposes uses the same token. Such a sleep may consume a wake-up that was meant
+//! for the program's wait; [`Entity::poll_several`] handles this case.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::task::Poll;
@@ -23,11 +23,11 @@ use crate::wait_tree::TreeNode;
 /// Highest priority; the lowest is 0.
 pub const MAX_PRIORITY: u8 = 30;
 
-/// Virtual runtime of a thread that is new on its CPU: the virtual time.
+/// Special virtual runtime of a thread that is new on its CPU. It counts as the virtual time of the CPU.
 pub(crate) const NO_CREDIT: u64 = u64::MAX;
 
-/// Virtual runtime of a thread that has slept and wakes up on another CPU, if one of the two does not account
-/// for run time: as far before the virtual time as may be.
+/// Virtual runtime of a thread that has slept and wakes up on another CPU, if one of the two CPUs does not
+/// account for run time. It gives the thread the maximum credit.
 pub(crate) const FULL_CREDIT: u64 = 0;
 
 /// Priority of std's threads.
@@ -36,8 +36,8 @@ pub const NORMAL_PRIORITY: u8 = 2;
 /// Rank of [`NORMAL_PRIORITY`]: the index of its list in a run queue.
 pub(crate) const NORMAL_RANK: usize = (MAX_PRIORITY - NORMAL_PRIORITY) as usize;
 
-/// Number of ranks between those of normal and of lower priorities, for a policy that keeps normal threads in
-/// several lists.
+/// Number of unused ranks between the normal priority and the lower ones. A policy that keeps normal threads
+/// in several lists uses the lists of these ranks.
 pub(crate) const NORMAL_LISTS: u8 = 32;
 
 /// Returns the rank of a priority: ready threads of a lower rank run first.
@@ -60,7 +60,7 @@ pub trait Thread: Sync + Sized + 'static {
 #[derive(Debug)]
 pub(crate) struct Links<T: 'static> {
     pub(crate) next: Link<T>,
-    /// The previous thread; of the first one any.
+    /// The previous thread. The value is arbitrary in the first thread of a list.
     pub(crate) previous: Link<T>,
 }
 
@@ -102,11 +102,10 @@ pub struct Entity<T: 'static> {
     pub(crate) runtime: AtomicU64,
     /// The thread that last woke this one, where several CPUs run. Threads are never freed.
     pub(crate) woken_by: Link<T>,
-    /// Number of the thread's next wake-ups that place no thread beside it. Only the CPU that runs the thread
-    /// accesses it.
+    /// Number of the thread's next wake-ups that must not place the woken thread on this thread's CPU. Only
+    /// the CPU that runs the thread accesses it.
     pub(crate) apart: AtomicU32,
-    /// Time, in nanoseconds, for which the thread has run since it last blocked or yielded, as far as it was
-    /// accounted.
+    /// Accounted run time of the thread, in nanoseconds, since it last blocked or yielded.
     pub(crate) run_ns: AtomicU64,
 }
 
@@ -158,13 +157,14 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Number of the CPU on which the thread runs, last ran, or is to run.
+    /// Number of the CPU on which the thread runs, last ran, or will run next.
     #[inline]
     pub fn cpu(&self) -> u32 {
         self.cpu.load(Relaxed)
     }
 
-    /// Records on which CPU the thread runs. On another one than before it has the virtual runtime `runtime`.
+    /// Records the CPU on which the thread runs. If it is a different CPU than before, sets the virtual
+    /// runtime to `runtime`.
     #[inline]
     pub(crate) fn set_cpu(&self, cpu: u32, runtime: u64) {
         if self.cpu() != cpu {
@@ -180,8 +180,8 @@ impl<T> Entity<T> {
         self.pinned.store(pinned, Relaxed);
     }
 
-    /// Sets a new thread's virtual runtime to that of its creator, whose CPU and priority it has. An entity
-    /// that is used again keeps its own if that is greater.
+    /// Sets a new thread's virtual runtime to that of its creator, which has the same CPU and priority. An
+    /// entity that is used again keeps its old virtual runtime if that is greater.
     pub(crate) fn inherit(&self, creator: &Self) {
         let own = self.runtime.load(Relaxed);
         let inherited = creator.accounted_runtime().filter(|_| self.rank() == NORMAL_RANK);
@@ -190,8 +190,8 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Virtual runtime in nanoseconds; `None` if the thread is new on its CPU, or has another priority than
-    /// std's threads: those are not charged.
+    /// Virtual runtime in nanoseconds; `None` if the thread is new on its CPU, or if it does not have normal
+    /// priority: such threads are not charged.
     pub(crate) fn accounted_runtime(&self) -> Option<u64> {
         let runtime = self.runtime.load(Relaxed);
         (runtime != NO_CREDIT && self.rank() == NORMAL_RANK).then_some(runtime)
@@ -211,7 +211,7 @@ impl<T> Entity<T> {
         (MAX_PRIORITY + gap).saturating_sub(rank)
     }
 
-    /// Index of the list of the thread's priority in a run queue: a lower one runs first.
+    /// Index of the list of the thread's priority in a run queue. Threads with a lower rank run first.
     #[inline]
     pub(crate) fn rank(&self) -> usize {
         self.rank.load(Relaxed) as usize
@@ -224,14 +224,14 @@ impl<T> Entity<T> {
 
     /// Clears the park token, for an entity that is reused for a new thread.
     ///
-    /// The virtual runtime is kept: a program that starts and joins threads gets no more than its share by
-    /// that.
+    /// Keeps the virtual runtime. Otherwise a program could get more than its share by starting and joining
+    /// threads.
     pub fn reset(&self) {
         self.token.store(EMPTY, Relaxed);
     }
 
-    /// Parks the thread, which is the caller. `false` if it was unparked before: then it must not block, and
-    /// the token is consumed.
+    /// Parks the calling thread. Returns false if the thread was unparked before: then the token is consumed,
+    /// and the thread must not block.
     #[inline]
     #[must_use]
     pub fn park(&self) -> bool {
@@ -242,12 +242,12 @@ impl<T> Entity<T> {
         false
     }
 
-    /// Unparks the thread. `true` if it was parked: then the caller must make it ready. Else its next park
-    /// returns at once.
+    /// Unparks the thread. Returns true if the thread was parked: then the caller must make it ready.
+    /// Otherwise the next park of the thread returns at once.
     #[inline]
     #[must_use]
     pub fn unpark(&self) -> bool {
-        // A thread that is woken is mostly parked.
+        // The usual case: the thread is parked.
         if self.token.compare_exchange(PARKED, EMPTY, AcqRel, Relaxed).is_ok() {
             true
         } else {
@@ -255,14 +255,14 @@ impl<T> Entity<T> {
         }
     }
 
-    /// [`Self::unpark`] of a thread that was found not to be parked.
+    /// Slow path of [`Self::unpark`], for a thread that was not parked.
     #[cold]
     fn unpark_slow(&self) -> bool {
         let mut token = self.token.load(Relaxed);
         loop {
             let next = if token == PARKED { EMPTY } else { NOTIFIED };
-            // Written even if the token keeps its value: the release makes what the waker did before visible
-            // to the thread.
+            // Writes the token even if its value stays the same: the release makes earlier writes of the
+            // waker visible to the thread.
             match self.token.compare_exchange(token, next, AcqRel, Relaxed) {
                 Ok(_) => return token == PARKED,
                 Err(now) => token = now,
@@ -270,17 +270,17 @@ impl<T> Entity<T> {
         }
     }
 
-    /// Counts a sleep of the thread, which is the caller: it is about to park for the kernel's own purposes.
+    /// Counts a sleep of the calling thread, which is about to park for the kernel's own purposes.
     #[inline]
     pub fn count_sleep(&self) {
         self.sleeps.store(self.sleeps.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Polls several objects for the thread, which is the caller and waits if none is ready.
+    /// Polls several objects for the calling thread, which will park if none of them is ready.
     ///
-    /// A poll may sleep, for a lock or for a device. That consumes the park token, which an object that was
-    /// polled before may have set. So after a sleep the token is set again: the thread then polls once more
-    /// instead of waiting.
+    /// A poll may sleep, to wait for a lock or for a device. Such a sleep consumes the park token, although
+    /// an object that was polled earlier may have set it meanwhile. So after a sleep this sets the token
+    /// again. The thread then polls once more instead of parking.
     #[inline]
     pub fn poll_several<R>(&self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
         let before = self.sleeps.load(Relaxed);
@@ -291,10 +291,10 @@ impl<T> Entity<T> {
         polled
     }
 
-    /// Makes the next park of the thread, which is the caller, return at once.
+    /// Makes the next park of the calling thread return at once.
     #[cold]
     fn set_token(&self) {
-        // It is not parked, so it need not be made ready.
+        // The calling thread is not parked, so it need not be made ready.
         let _: bool = self.unpark();
     }
 

@@ -1,9 +1,10 @@
 //! The table of threads by number.
 //!
-//! A number has the index of the thread's entry, plus 1, in its lower bits. The bits above count the lives of
-//! the entry: a thread that is used again for another one has the next number. When an entry has had all its
-//! numbers, the thread moves to an entry that was not used before; entries are used again only when all have
-//! been. So a number comes again after 2^31 lives, or if nearly all entries are in use.
+//! The lower bits of a thread's number are the index of its entry, plus 1. The upper bits count the lives of
+//! the entry: when a thread object is reused for another thread, it gets the next number of its entry. When
+//! an entry has used up its numbers, the thread object moves to an entry that was not used before. Entries
+//! are used again only when all entries have been used. So a number repeats only after 2^31 lives, or earlier
+//! if nearly all entries are in use.
 
 use spin::Once;
 
@@ -23,8 +24,8 @@ const MAX_READ: usize = 64;
 
 /// Threads by number. The lower `INDEX_BITS` bits of a number are for the index, 5 to 20.
 ///
-/// The entries are in chunks that never move: the first has 32, and each further one as many as all before
-/// it. So a thread is found without a lock.
+/// The entries are in chunks, which never move, so a thread is found without a lock. The first chunk has 32
+/// entries. Each further chunk has as many entries as all chunks before it.
 #[derive(Debug)]
 pub struct ThreadTable<T: 'static, const INDEX_BITS: u32> {
     chunks: [Once<&'static [Link<T>]>; CHUNKS],
@@ -42,9 +43,10 @@ pub struct TableCursor {
 /// Why a thread was not entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnterError {
-    /// A chunk is missing; the caller allocates that many empty entries and calls [`ThreadTable::add_chunk`].
+    /// A chunk is missing. The caller must allocate this number of empty entries and call
+    /// [`ThreadTable::add_chunk`].
     MissingChunk(usize),
-    /// The entries that were read are in use; the caller tries again, after it has released its lock for a
+    /// All entries that were read are in use. The caller must try again, after it has released its lock for a
     /// moment.
     Again,
     /// All entries are in use.
@@ -101,7 +103,7 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         (0..Self::MAX_THREADS).map_while(|index| self.entry(index)).filter_map(Link::load)
     }
 
-    /// The number of the next life in the entry of `number`; `None` if it was the last one.
+    /// The number after `number` in the same entry; `None` if `number` is the last one.
     #[must_use]
     pub const fn next_number(number: u32) -> Option<u32> {
         let next = number + (1 << INDEX_BITS);
@@ -114,12 +116,12 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         number & Self::INDEX_MASK
     }
 
-    /// Enters a thread in a vacant entry; returns the first number of that. The thread leaves the entry of
-    /// `old`, its last number, unless that is 0.
+    /// Enters a thread in a vacant entry. Returns the first number of this entry. Vacates the entry of `old`,
+    /// which is the thread's last number, unless `old` is 0.
     ///
     /// # Errors
     ///
-    /// See [`EnterError`]; then nothing but the cursor has changed.
+    /// See [`EnterError`]. After an error only the cursor has changed.
     pub fn enter(&self, cursor: &mut TableCursor, thread: &'static T, old: u32) -> Result<u32, EnterError> {
         if cursor.used >= Self::MAX_THREADS {
             return Err(EnterError::Full);
@@ -149,8 +151,8 @@ impl<T, const INDEX_BITS: u32> ThreadTable<T, INDEX_BITS> {
         }
     }
 
-    /// Adds a chunk of `size` entries, which [`Self::enter`] misses: what `chunk` returns, which is called
-    /// unless another thread has added it meanwhile. `None` if `chunk` returns that.
+    /// Adds a chunk of `size` entries, which [`Self::enter`] has reported as missing. Calls `chunk` to
+    /// allocate it, unless another thread has added it meanwhile. Returns `None` if `chunk` returns `None`.
     ///
     /// A second caller spins while `chunk` runs, unless the user of the table has a lock around the calls.
     pub fn add_chunk(&self, size: usize, chunk: impl FnOnce() -> Option<&'static [Link<T>]>) -> Option<()> {
@@ -266,12 +268,12 @@ mod tests {
         let all = threads(Small::MAX_THREADS + 1);
         assert!(all[1..].iter().all(|thread| enter(&table, &mut cursor, thread, 0).is_some()));
         assert_eq!(enter(&table, &mut cursor, &all[0], 0), None);
-        // Nor can one of them get another entry.
+        // No thread can move to another entry either.
         assert_eq!(enter(&table, &mut cursor, &all[1], 1), None);
         assert_eq!(table.find(1), Some(&1));
     }
 
-    /// One thread has many lives beside others that live on: no number comes twice before all entries have
+    /// One thread object has many lives while others keep theirs. No number repeats before all entries have
     /// been used.
     #[test]
     fn numbers_come_again_only_after_all_entries_were_used() {

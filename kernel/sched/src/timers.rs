@@ -1,9 +1,9 @@
 //! Timers of sleeping threads: an intrusive leftist heap, whose nodes are fields of the threads.
 //!
-//! Insertion and removal take logarithmic time in the number of timers, each of them (Crane: Linear lists and
-//! priority queues as balanced binary trees, 1972): they are made under a spinlock, so a bound on the average
-//! would not do. The rank of a node, the length of the shortest path to a node that lacks a child, is nowhere
-//! greater on the right than on the left.
+//! Every insertion and removal takes logarithmic time in the number of timers (Crane: Linear lists and
+//! priority queues as balanced binary trees, 1972). They happen under a spinlock, so a bound on the average
+//! would not be enough. The rank of a node is the length of the shortest path from it to a node that lacks a
+//! child. The right child of a node never has a greater rank than the left child.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -11,7 +11,7 @@ use crate::link::TimerLink;
 use crate::list::{is, same};
 use crate::thread::{Thread, TimerNode};
 
-/// Maximum number of timers that expire at a time.
+/// Maximum number of timers that [`TimerHeap::expire`] removes at a time.
 pub const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// A heap of threads by deadline.
@@ -68,7 +68,8 @@ fn rank<T: Thread>(node: Option<&'static T>) -> u8 {
     node.map_or(0, |node| timer(node).rank.load(Relaxed))
 }
 
-/// Melds two heaps, whose roots have no parents: along the right edges, whose lengths are logarithmic.
+/// Melds two heaps, whose roots have no parents. Follows only the right edges, since the paths of right edges
+/// have logarithmic length.
 fn meld<T: Thread>(one: &'static T, other: &'static T) -> &'static T {
     let in_order = |one, other| if deadline(other) < deadline(one) { (other, one) } else { (one, other) };
     let (root, mut rest) = in_order(one, other);
@@ -95,7 +96,7 @@ fn set_right<T: Thread>(parent: &'static T, node: &'static T) {
     timer(node).parent.store(Some(parent));
 }
 
-/// Exchanges the children of a node if the right one has the greater rank. Returns whether the node's own
+/// Exchanges the children of a node if the right child has the greater rank. Returns true if the node's own
 /// rank has changed.
 fn balance<T: Thread>(node: &'static T) -> bool {
     #[cfg(test)]
@@ -118,7 +119,7 @@ fn balance<T: Thread>(node: &'static T) -> bool {
 fn meld_children<T: Thread>(node: &'static T) -> Option<&'static T> {
     let (left, right) = (child(node, Side::Left).load(), child(node, Side::Right).load());
     [left, right].into_iter().flatten().for_each(|child| timer(child).parent.store(None));
-    // Without a left child there is no right one either.
+    // A node without a left child has no right child either.
     Some(right.map_or(left?, |right| meld(left.unwrap_or(right), right)))
 }
 
@@ -130,8 +131,8 @@ impl<T: Thread> TimerHeap<T> {
         self.root.map(deadline)
     }
 
-    /// Inserts the timer of a thread, which must not be in a heap. Returns whether its deadline is the
-    /// earliest now.
+    /// Inserts the timer of a thread, which must not be in a heap. Returns true if its deadline is now the
+    /// earliest.
     pub fn insert(&mut self, thread: &'static T, deadline: u64) -> bool {
         let own = timer(thread);
         own.deadline.store(deadline, Relaxed);
@@ -150,7 +151,8 @@ impl<T: Thread> TimerHeap<T> {
             return;
         }
         self.unlink(thread);
-        // Last of all: as soon as the owner sees this, it may insert the node into another CPU's heap.
+        // This must be the last access to the node: as soon as the owner sees this store, it may insert the
+        // node into another CPU's heap.
         own.queued.store(false, Release);
     }
 
@@ -172,9 +174,9 @@ impl<T: Thread> TimerHeap<T> {
         }
     }
 
-    /// Removes and returns the first threads in the order of their deadlines, if these are not later than
-    /// `now`: at most [`BATCH`]. The caller wakes them without the lock of the heap. It calls again if
-    /// [`Self::next_deadline`] is not later than `now` either, but lets other interrupts through before.
+    /// Removes and returns at most [`BATCH`] threads whose deadlines are not later than `now`, in the order
+    /// of their deadlines. The caller wakes them without the lock of the heap. If [`Self::next_deadline`] is
+    /// still not later than `now`, the caller calls this again, but handles other interrupts first.
     #[must_use = "the threads sleep until they are woken"]
     pub fn expire(&mut self, now: u64) -> heapless::Vec<&'static T, BATCH> {
         let mut due = heapless::Vec::new();
@@ -182,7 +184,7 @@ impl<T: Thread> TimerHeap<T> {
         due
     }
 
-    /// Removes and returns the thread with the earliest deadline, if that is not later than `now`.
+    /// Removes and returns the thread with the earliest deadline, if this deadline is not later than `now`.
     fn pop_due(&mut self, now: u64) -> Option<&'static T> {
         let thread = self.root.filter(|&root| deadline(root) <= now)?;
         self.remove(thread);
@@ -260,7 +262,7 @@ mod tests {
         assert!(order.is_sorted());
     }
 
-    /// Each step under the lock of the heap is bounded, not only their average.
+    /// Every operation under the lock of the heap takes a bounded number of steps, not only the average one.
     #[test]
     fn ten_thousand_timers_of_one_deadline_expire_in_batches_of_few_steps() {
         const MAX_STEPS: usize = 64;
@@ -281,7 +283,7 @@ mod tests {
             assert!(steps <= BATCH * MAX_STEPS, "{steps} steps");
             assert_eq!(all.iter().filter(|thread| !is_queued::<TestThread>(thread)).count(), batch * BATCH);
         }
-        // The others are woken before.
+        // These threads are removed before their timers expire, because they are woken otherwise.
         for thread in all.into_iter().filter(|thread| is_queued::<TestThread>(thread)) {
             let steps = steps_of(&mut || timers.remove(thread));
             assert!(steps <= MAX_STEPS, "{steps} steps");

@@ -1,5 +1,5 @@
-//! Trials: short slices, after which it is known whether a thread that was placed beside its waker has to
-//! wait for it.
+//! Trials: short slices that test if a thread that was placed on the CPU of its waker has to wait for the
+//! waker. Such a thread is *beside* its waker.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,19 +12,21 @@ use crate::thread::Thread;
 /// Length of a trial, in nanoseconds.
 pub(crate) const TRIAL_NS: u64 = 250_000;
 
-/// Least number of wake-ups in a trial between threads that wake each other and do little else: then a wait
-/// for the CPU is not longer than the way over another CPU.
+/// Minimum number of wake-ups in a trial between threads that wake each other and do little else. For such
+/// threads, waiting for the CPU takes no longer than a wake-up on another CPU.
 pub(crate) const MIN_TRIAL_PLACED: u64 = 8;
 
-/// Number of wake-ups by a thread that place no thread beside it after a trial in which one waited.
+/// After a trial in which a thread had to wait for its waker: number of the waker's next wake-ups that place
+/// no thread beside it.
 pub(crate) const APART: u32 = 64;
 
 /// The trials of a CPU. Only the CPU itself accesses it.
 #[derive(Debug)]
 pub(crate) struct Trial<T: 'static> {
-    /// The thread that was last placed beside its waker, its [`woken_by`](crate::thread::Entity::woken_by).
+    /// The thread that was last placed beside its waker. Its waker is its
+    /// [`woken_by`](crate::thread::Entity::woken_by).
     beside: AtomicCell<Option<&'static T>>,
-    /// A trial runs.
+    /// True if a trial runs.
     runs: AtomicBool,
     /// Number of threads that were placed beside their wakers since the trial began.
     placed: AtomicU64,
@@ -46,8 +48,8 @@ impl<T: Thread> Trial<T> {
         self.runs.load(Relaxed)
     }
 
-    /// Ends the trial, if there is one. Returns the number of threads that were placed beside their wakers in
-    /// it.
+    /// Ends the trial, if there is one. Returns the number of threads that were placed beside their wakers
+    /// during the trial.
     pub(crate) fn end(&self) -> Option<u64> {
         let ran = self.runs();
         self.runs.store(false, Relaxed);
@@ -60,20 +62,20 @@ impl<T: Thread> Trial<T> {
         self.beside.store(Some(thread));
     }
 
-    /// The thread that was last placed beside its waker, if that is `waker`.
+    /// The thread that was last placed beside its waker, if its waker is `waker`.
     pub(crate) fn beside(&self, waker: &'static T) -> Option<&'static T> {
         self.beside.load().filter(|thread| is(thread.entity().woken_by.load(), waker))
     }
 
-    /// Makes sure that the next threads that `waker` wakes are placed elsewhere.
+    /// Ensures that the next [`APART`] threads that `waker` wakes are not placed beside it.
     pub(crate) fn separate(&self, waker: &'static T) {
         self.beside.store(None);
         waker.entity().apart.store(APART, Relaxed);
     }
 }
 
-/// Records that `waker` wakes `thread`. Returns true if that waits for it: they wake each other, and have the
-/// same priority.
+/// Records that `waker` wakes `thread`. Returns true if the two threads wake each other and have the same
+/// priority, so that `thread` probably waited for `waker`.
 pub(crate) fn is_answer<T: Thread>(waker: &'static T, thread: &'static T) -> bool {
     let (own, other) = (waker.entity(), thread.entity());
     other.woken_by.store(Some(waker));

@@ -1,10 +1,10 @@
 //! Waiting threads of several futex addresses that share a bucket of the hash table: a tree of the addresses,
 //! whose nodes are fields of the threads.
 //!
-//! It is a digital search tree (Coffman, Eve: File structures using hashing functions, 1970): a bit of the
-//! hash of an address chooses the child in each step, so there are no more steps than bits that differ
-//! between hashes of one bucket. That bounds the time under the lock of the bucket, whatever the addresses
-//! are, and nothing is ever balanced.
+//! It is a digital search tree (Coffman, Eve: File structures using hashing functions, 1970): in each step,
+//! one bit of the address's hash chooses the child. So the number of steps is at most the number of bits in
+//! which hashes of one bucket can differ. This bounds the time under the lock of the bucket for all
+//! addresses, without balancing the tree.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -16,8 +16,8 @@ use crate::thread::Thread;
 /// Number of leading bits of the hash that are the same for all addresses of a bucket.
 const BUCKET_BITS: u32 = 8;
 
-/// The node of an address in a [`WaitTree`]: the thread that has waited longest for it. The others are behind
-/// it in a list.
+/// The node of an address in a [`WaitTree`]: the thread that has waited longest for the address. Later
+/// waiters for the same address follow in a list.
 #[derive(Debug)]
 pub(crate) struct TreeNode<T: 'static> {
     children: [Link<T>; 2],
@@ -31,7 +31,7 @@ impl<T> TreeNode<T> {
     }
 }
 
-/// Waiting threads by address, those of one address in the order of arrival.
+/// Waiting threads by address. Threads with the same address are in the order of arrival.
 #[derive(Debug)]
 pub(crate) struct WaitTree<T: 'static> {
     root: Option<&'static T>,
@@ -74,7 +74,7 @@ impl<T: Thread> WaitTree<T> {
         }
     }
 
-    /// The link to the node of an address, or the empty one at which it belongs.
+    /// The link to the node of an address, or the empty link at which the node would be inserted.
     fn locate(&self, address: u64) -> Place<T> {
         let mut bits = hash(address) << BUCKET_BITS;
         let mut place = Place::Root;
@@ -96,7 +96,7 @@ impl<T: Thread> WaitTree<T> {
         self.get(&self.locate(address))
     }
 
-    /// Adds a thread, whose address is set, behind those that wait for the same.
+    /// Adds a thread, whose address is set, after those that wait for the same address.
     pub(crate) fn push(&mut self, thread: &'static T) {
         let entity = thread.entity();
         let place = self.locate(entity.address.load(Relaxed));
@@ -143,8 +143,8 @@ impl<T: Thread> WaitTree<T> {
         }
     }
 
-    /// Removes a leaf below a node; `None` if the node is one itself. Its hash has the bits that lead to the
-    /// node, so it can be in that place.
+    /// Removes and returns a leaf below a node; `None` if the node itself is a leaf. The leaf's hash begins
+    /// with the bits that lead to the node, so the leaf can replace the node.
     fn take_leaf(&mut self, node: &'static T) -> Option<&'static T> {
         let mut found = None;
         let mut node = node;

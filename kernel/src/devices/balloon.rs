@@ -15,11 +15,12 @@ use crate::interrupts::InterruptHandler;
 use crate::sync::{OnceLock, WaitQueue};
 use crate::threads::wait::block_until;
 
-/// Number of waits for [`WAIT`] after which the device must have answered. There is no single long one: if
-/// the host stops the machine for a while, one of these is over when it goes on.
+/// Number of waits of length [`WAIT`] after which the device must have answered. There are several short
+/// waits instead of one long wait, because the host may stop the machine for a while: when the machine
+/// continues, only one short wait has expired.
 const MAX_WAITS: u32 = 30;
 
-/// Duration of such a wait in nanoseconds.
+/// Length of a wait in nanoseconds.
 const WAIT: u64 = 1_000_000_000;
 
 /// The device in use.
@@ -30,12 +31,12 @@ struct BalloonDevice {
     waiters: WaitQueue,
 }
 
-/// The device; `None` if the machine has none, or it takes no reports.
+/// The device. `None` if the machine has no balloon device, or if the device does not support reports.
 static DEVICE: OnceLock<Option<&'static BalloonDevice>> = OnceLock::new();
 
 impl InterruptHandler for BalloonDevice {
     fn interrupt(&self) {
-        // The waiter is woken also if the device is broken: completing the report then fails.
+        // The waiter is woken even if the device is broken. Then the report fails.
         let _: Result<_, _> = self.driver.lock().interrupt();
         self.waiters.wake();
     }
@@ -48,19 +49,20 @@ fn start_first() -> Result<&'static BalloonDevice, Errno> {
     })
 }
 
-/// True unless the machine is known to have no balloon device.
+/// Returns false if the machine is known to have no balloon device.
 pub(crate) fn is_present() -> bool {
-    // Without memory the list of devices is not known.
+    // With `ENOMEM`, the list of devices is not known yet, so there may be a device.
     !matches!(find(Id::Balloon, 0), Err(Errno::ENOENT))
 }
 
 /// Reports free memory to the device, and waits until the device has discarded it. The first call initialises
-/// the device; only the thread of [`crate::threads::memory_return`] calls it.
+/// the device. Only the thread of [`crate::threads::memory_return`] calls this function.
 ///
-/// A device that fails gets the status `FAILED`, one that does not answer is reset. Either keeps the memory,
-/// and gets no more.
+/// A device that fails gets the status `FAILED`. A device that does not answer is reset. In both cases, the
+/// reported memory is lost, and the device gets no more reports.
 pub(crate) fn report(taken: TakenMemory) -> Reported {
-    // Memory is reported only while there is enough: a device for which there is none now counts as missing.
+    // Memory is reported only while enough is free. So if there is no memory for the driver even now, the
+    // device counts as missing.
     let Some(device) = DEVICE.get_or_init(|| start_first().ok()) else {
         return Reported::Refused(Some(taken));
     };

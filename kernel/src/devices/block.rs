@@ -1,12 +1,13 @@
 //! Virtio block devices: the disks `/dev/vda` to `/dev/vdz`.
 //!
 //! The first open of a disk starts its driver. A request needs a buffer of the driver, so the number of
-//! buffers limits the requests in flight. There is one buffer at first. A thread that finds none free adds
-//! one, if the limit of [`MAX_REQUESTS`] and the free memory allow it, and waits. A semaphore with a permit
-//! for each buffer gives the buffers to threads in the order of their arrival.
+//! buffers limits the number of requests in flight. At first, there is one buffer. A thread that finds no
+//! free buffer adds one if the limit of [`MAX_REQUESTS`] and the free memory allow this, and then waits. A
+//! semaphore has a permit for each buffer, and gives the buffers to threads in the order of their arrival.
 //!
 //! A disk is written in whole blocks. A write of a part of a block reads the block, changes it and writes it
-//! back, so two such writes to one block must not overlap: locks by region serialise them.
+//! back. Two such writes to the same block must not overlap, so a lock for each region of the disk serialises
+//! them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,14 +33,15 @@ use crate::threads::wait::block_on;
 /// Maximum number of disks: one for each letter.
 pub(super) const MAX_DISKS: usize = 26;
 
-/// Maximum number of requests in flight per disk. Each has a buffer of [`MAX_TRANSFER`] bytes, allocated when
-/// so many requests are first in flight.
+/// Maximum number of requests in flight per disk. Each request has a buffer of [`MAX_TRANSFER`] bytes. A
+/// buffer is allocated when the requests in flight first need it.
 const MAX_REQUESTS: u16 = 64;
 
-/// Part of the free memory that the buffer of one more request may take.
+/// A new buffer may take at most the free memory divided by this.
 const MEMORY_SHARE: u64 = 128;
 
-/// Size in bytes of the regions of a disk that are written by one thread at a time. They hold whole blocks.
+/// Size in bytes of a region of a disk. Only one thread at a time writes to a region. A region consists of
+/// whole blocks.
 const REGION_SIZE: u64 = MAX_TRANSFER as u64;
 
 /// Number of locks for regions.
@@ -51,17 +53,18 @@ type Driver = BlockDriver<Transport, Pages>;
 #[derive(Debug)]
 struct Disk {
     requests: SpinLock<Requests>,
-    /// Serialise writes to a region: a write of a part of a block reads the block, and writes it back.
-    /// Regions whose numbers are equal modulo [`REGION_LOCKS`] share a lock.
+    /// Locks that serialise writes to a region. Regions whose numbers are equal modulo [`REGION_LOCKS`] share
+    /// a lock.
     regions: [Mutex; REGION_LOCKS],
 }
 
-/// The driver, and who may submit a request.
+/// The driver, and the permits to submit requests.
 #[derive(Debug)]
 struct Requests {
     driver: Driver,
-    /// A permit for each buffer of the driver. A thread has one from before it submits a request until it has
-    /// released the buffer, so the driver always has a buffer for it.
+    /// Semaphore with a permit for each buffer of the driver. A thread acquires a permit before it submits a
+    /// request, and keeps it until it has released the buffer. So the driver always has a buffer for the
+    /// request.
     buffers: Semaphore,
 }
 
@@ -71,7 +74,7 @@ static DISKS: SpinLock<Vec<(usize, &'static Disk)>> = SpinLock::new(Vec::new());
 /// Serialises initialisation of disks.
 static INIT_MUTEX: Mutex = Mutex::new();
 
-/// The disk with an index; the first call initialises it.
+/// Returns the disk with an index. The first call initialises it.
 ///
 /// # Errors
 ///
@@ -85,12 +88,12 @@ fn disk(index: usize) -> Result<&'static Disk, Errno> {
         if index >= MAX_DISKS {
             return Err(Errno::ENOENT);
         }
-        // Before the driver starts, which is never removed.
+        // The memory is reserved before the driver starts, because a driver is never removed.
         DISKS.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let device = find(Id::Block, index)?;
         let disk = start(device, |transport, memory| {
             let driver = BlockDriver::new(transport, memory, MAX_REQUESTS)?;
-            // The driver begins with one buffer.
+            // The driver begins with one buffer, so the semaphore begins with one permit.
             let requests = Requests { driver, buffers: Semaphore::new(1) };
             Ok(Disk { requests: SpinLock::new(requests), regions: [const { Mutex::new() }; REGION_LOCKS] })
         })?;
@@ -118,7 +121,7 @@ pub(super) fn open(index: usize, flags: i32) -> Result<Arc<dyn Object>, Errno> {
 impl InterruptHandler for Disk {
     fn interrupt(&self) {
         let has_failed = self.requests.lock().driver.interrupt().is_err();
-        // Each is woken without the driver's lock.
+        // Each task is woken without the driver's lock.
         let next = || self.requests.lock().driver.next_waker();
         while let Some(waker) = next() {
             waker.wake();
@@ -130,7 +133,8 @@ impl InterruptHandler for Disk {
 }
 
 impl Disk {
-    /// Submits a request, waits for its completion, and calls `finish` with it if the request was successful.
+    /// Submits a request and waits for its completion. If the request was successful, calls `finish` with the
+    /// completion.
     fn request<R>(
         &self,
         submit: impl Fn(&mut Driver, &Waker) -> Result<Ticket, BlockError>,
@@ -141,14 +145,14 @@ impl Disk {
             let served = self.requests.lock().driver.take(ticket, context.waker());
             served.transpose().map_or(Poll::Pending, Poll::Ready)
         });
-        // The buffer of a request that the device has not served is lost with the device, which has failed.
+        // If the wait fails, the device has failed, and the buffer of the request is lost with it.
         let completion = completion.map_err(|_| Errno::EIO)?;
         let result = completion.result().map(|_| finish(&completion)).map_err(|_| Errno::EIO);
         self.release(|driver| driver.release(completion));
         result
     }
 
-    /// Submits a request, once a buffer is this thread's. Threads get buffers in the order of their arrival.
+    /// Waits for a buffer, and submits a request. Threads get buffers in the order of their arrival.
     fn submit(
         &self,
         submit: impl Fn(&mut Driver, &Waker) -> Result<Ticket, BlockError>,
@@ -174,8 +178,8 @@ impl Disk {
         submitted
     }
 
-    /// Adds a buffer for the thread that has waited longest, if the queue has room for its request and the
-    /// machine the memory.
+    /// Adds a buffer for the thread that has waited longest. Does so only if the queue has room for another
+    /// request and the machine has enough memory.
     fn add_buffer(&self) {
         if memory::available() / MEMORY_SHARE < MAX_TRANSFER as u64 {
             return;
@@ -189,7 +193,7 @@ impl Disk {
         }
     }
 
-    /// Gives the driver a buffer, and its permit to the thread that has waited longest.
+    /// Returns a buffer to the driver, and passes the permit to the thread that has waited longest.
     fn release(&self, release: impl FnOnce(&mut Driver)) {
         let mut requests = self.requests.lock();
         release(&mut requests.driver);
@@ -198,14 +202,15 @@ impl Disk {
         next.into_iter().for_each(Waker::wake);
     }
 
-    /// Lets all threads submit their requests, since the device has failed: they fail, too.
+    /// Called when the device has failed. Lets all waiting threads submit their requests, which then fail,
+    /// too.
     #[cold]
     fn close(&self) {
         let waiters = self.requests.lock().buffers.close();
         waiters.wake();
     }
 
-    /// Access to the disk by bytes.
+    /// Returns a view of the disk that can be accessed at any byte.
     fn bytes(&'static self) -> Result<ByteAccess<DiskSectors>, Errno> {
         let requests = self.requests.lock();
         let (block_size, max_transfer) = (requests.driver.block_size(), requests.driver.max_transfer());
@@ -213,7 +218,7 @@ impl Disk {
         ByteAccess::new(DiskSectors { disk: self, block_size, max_transfer }).ok_or(Errno::ENOMEM)
     }
 
-    /// The lock of the region with the byte at an offset.
+    /// Returns the lock of the region that contains the byte at an offset.
     fn region(&self, offset: u64) -> &Mutex {
         let [first, ..] = &self.regions;
         let number = to_usize(offset / REGION_SIZE % REGION_LOCKS as u64);
@@ -230,7 +235,7 @@ struct DiskSectors {
 }
 
 impl DiskSectors {
-    /// Number of 512-byte sectors, the unit of the device, in `blocks` blocks.
+    /// Converts a number of blocks to a number of 512-byte sectors, the unit of the device.
     fn sectors_of(&self, blocks: u64) -> u64 {
         blocks.saturating_mul((self.block_size / SECTOR_SIZE) as u64)
     }
@@ -290,7 +295,7 @@ impl Storage for &'static Disk {
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        // A device without a cache writes through.
+        // A device without `FLUSH` has no write cache, so completed writes are already durable.
         if !self.requests.lock().driver.has_flush() {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The virtio console devices: the first one has standard input and output, or the input alone, the second
-//! one standard error.
+//! The virtio console devices. The first device has standard input and output, or only standard input. The
+//! second device has standard error.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
@@ -21,7 +21,7 @@ use crate::sync::{OnceLock, WaitQueue};
 use crate::threads::deferred_block;
 use crate::threads::wait::block_on;
 
-/// Limit on waiting for the host to take all output when the machine ends, in nanoseconds.
+/// Timeout in nanoseconds for the host to accept all output when the machine ends.
 const FLUSH_TIMEOUT: u64 = 1_000_000_000;
 
 /// A console device in use.
@@ -32,7 +32,7 @@ pub(crate) struct VirtioConsole {
     writers: WaitQueue,
 }
 
-/// Device that takes a stream.
+/// The output device of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OutputDevice {
     /// A console device.
@@ -41,27 +41,27 @@ pub(crate) enum OutputDevice {
     Platform,
 }
 
-/// True if the machine's console is a device. Set before other CPUs start.
+/// True if the machine's console is a virtio device. It is set before other CPUs start.
 static HAS_CONSOLE: AtomicBool = AtomicBool::new(false);
 
 static CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
 
-/// True if the first console device is to provide the input alone. Set before other CPUs start.
+/// True if the first console device provides only the input. It is set before other CPUs start.
 static INPUT_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 static INPUT_CONSOLE: OnceLock<Option<&'static VirtioConsole>> = OnceLock::new();
 
 static ERROR_CONSOLE: OnceLock<OutputDevice> = OnceLock::new();
 
-/// Number of writes, to both streams, that are tried without a device: to initialise one costs more than some
-/// short writes to the platform's console, and many programs print little.
+/// Number of further writes, to both streams together, that are tried without a device. Initialising a device
+/// takes longer than a few short writes to the platform's console, and many programs print little.
 static DRIVERLESS_WRITES: AtomicU32 = AtomicU32::new(0);
 
 /// Maximum size of a driverless write in bytes.
 const MAX_DRIVERLESS_SIZE: usize = 256;
 
-/// Makes the first console device the machine's console. It is initialised at once unless the platform's
-/// console takes output for it.
+/// Makes the first console device the machine's console. Initialises the device at once, unless the
+/// platform's console can take the first output.
 pub(super) fn init() {
     HAS_CONSOLE.store(true, Relaxed);
     let writes = driverless_writes();
@@ -76,7 +76,7 @@ pub(super) fn request_input() {
     INPUT_REQUESTED.store(true, Relaxed);
 }
 
-/// Initialises a console device; `None`, which is reported, if that fails.
+/// Initialises a console device. If this fails, prints a warning and returns `None`.
 fn start_console(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
     let started = start(device, |transport, memory| {
         let driver = SpinLock::new(ConsoleDriver::new(transport, memory)?);
@@ -85,14 +85,16 @@ fn start_console(device: &DiscoveredDevice) -> Option<&'static VirtioConsole> {
     started.ok()
 }
 
-/// The first console device, if the machine's console is one. The first call initialises it.
+/// Returns the first console device, if the machine's console is a virtio device. The first call initialises
+/// it.
 fn console() -> Option<&'static VirtioConsole> {
     let start_first = || start_console(find(Id::Console, 0).ok()?);
     if HAS_CONSOLE.load(Relaxed) { *CONSOLE.get_or_init(start_first) } else { None }
 }
 
-/// Returns true if a write of `size` bytes is to be tried without a device. Once any console device is
-/// initialised it is not: both streams may be one file of the host, which keeps the order of their writes.
+/// Returns true if a write of `size` bytes should be tried without a device. Returns false after any console
+/// device is initialised: both streams may lead to the same file of the host, so writes must not overtake
+/// each other.
 pub(crate) fn is_driverless(size: usize) -> bool {
     let decrement = |left: u32| left.checked_sub(1);
     size <= MAX_DRIVERLESS_SIZE
@@ -101,7 +103,7 @@ pub(crate) fn is_driverless(size: usize) -> bool {
         && DRIVERLESS_WRITES.fetch_update(Relaxed, Relaxed, decrement).is_ok()
 }
 
-/// The device of a stream. The first call initialises it.
+/// Returns the device of a stream. The first call initialises it.
 pub(crate) fn output_device(stream: Stream) -> OutputDevice {
     match stream {
         Stream::Output => console().map_or(OutputDevice::Platform, OutputDevice::Device),
@@ -109,7 +111,7 @@ pub(crate) fn output_device(stream: Stream) -> OutputDevice {
     }
 }
 
-/// The device of standard input, if it is not the platform's console. The first call initialises it.
+/// Returns the device of standard input, if it is not the platform's console. The first call initialises it.
 pub(crate) fn input_console() -> Option<&'static VirtioConsole> {
     console().or_else(|| *INPUT_CONSOLE.get_or_init(start_input))
 }
@@ -121,8 +123,9 @@ fn start_input() -> Option<&'static VirtioConsole> {
     start_console(find(Id::Console, 0).ok()?)
 }
 
-/// Initialises the device of standard error: the second console device. Without one it is the device of
-/// standard output. If the second one cannot be initialised, as without memory, it is the platform's console.
+/// Initialises the device of standard error and returns it. This is the second console device. If the machine
+/// has no second device, it is the device of standard output. If the second device cannot be initialised, for
+/// example without memory, it is the platform's console.
 fn start_error() -> OutputDevice {
     if !HAS_CONSOLE.load(Relaxed) {
         return OutputDevice::Platform;
@@ -131,8 +134,8 @@ fn start_error() -> OutputDevice {
     started.map_or(OutputDevice::Platform, OutputDevice::Device)
 }
 
-/// Waits until the host has taken all output of the console devices, for at most [`FLUSH_TIMEOUT`]; not at
-/// all for a host that takes it after the machine has ended.
+/// Waits until the host has accepted all output of the console devices, for at most [`FLUSH_TIMEOUT`]. Does
+/// not wait if the host accepts output even after the machine has ended.
 pub(crate) fn flush_consoles() {
     if drains_consoles() {
         return;
@@ -148,7 +151,7 @@ pub(crate) fn flush_consoles() {
 
 impl InterruptHandler for VirtioConsole {
     fn interrupt(&self) {
-        // The waiters are woken also if the device is broken: reads and writes then do not wait.
+        // The waiters are woken even if the device is broken. Reads and writes then do not wait.
         let _: Result<_, DeviceError> = self.driver.lock().interrupt();
         self.writers.wake();
         self.readers.wake();
@@ -165,7 +168,7 @@ impl VirtioConsole {
         }
     }
 
-    /// Waits for room and writes as much as fits; returns the number of bytes.
+    /// Waits for room and writes as many bytes as fit. Returns the number of bytes.
     fn wait_and_write(&self, bytes: &[u8]) -> usize {
         block_on(|context| {
             self.writers.add(context);
@@ -176,7 +179,8 @@ impl VirtioConsole {
         })
     }
 
-    /// The next byte of the input, if one was received. A broken device gives the end of the input.
+    /// Returns the next byte of the input, if a byte was received. For a broken device, returns the end of
+    /// the input.
     pub(crate) fn read(&self) -> Option<u8> {
         self.driver.lock().read_byte().unwrap_or(Some(END_OF_FILE))
     }
@@ -195,19 +199,19 @@ impl VirtioConsole {
         }
     }
 
-    /// [`Self::wake_on_input`], for the next interrupt.
+    /// Does [`Self::wake_on_input`], but only for input that raises the next interrupt.
     pub(crate) fn watch_input(&self, context: &Context<'_>) {
         self.readers.add(context);
     }
 
-    /// Ends what [`Self::watch_input`] began.
+    /// Removes the waker that [`Self::watch_input`] has registered.
     pub(crate) fn unwatch_input(&self, context: &Context<'_>) {
         self.readers.remove(context);
     }
 
-    /// Waits until the host has taken all output, at most until `deadline` of the monotonic clock.
+    /// Waits until the host has accepted all output, or until `deadline` of the monotonic clock.
     fn flush(&self, deadline: u64) {
-        // The driver arms no interrupt for the last output buffer, so this polls.
+        // This loop polls, because the driver does not arm an interrupt for the last output buffer.
         while !self.driver.lock().is_flushed().unwrap_or(true) && clock::monotonic() < deadline {
             deferred_block::yield_now();
         }

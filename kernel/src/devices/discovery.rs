@@ -1,12 +1,13 @@
 //! Device discovery: virtio-mmio devices and functions on the PCI bus.
 //!
-//! At boot, [`discover`] makes a list of all virtio devices, from the boot information, the command line and
-//! the PCI bus, without initialising any. A driver is started when its device is first used; it looks its
-//! device up in the list by its virtio ID and its position among the devices with that ID.
+//! [`discover`] makes a list of all virtio devices, from the boot information, the command line and the PCI
+//! bus. It does not initialise them. A driver is started when its device is first used. It finds its device
+//! in the list by the virtio ID and by the position among the devices with this ID.
 //!
 //! PCI devices send their interrupts as messages (MSI-X). The drivers get the message lines one after the
-//! other, and drivers with different numbers go to different CPUs. The other CPUs start only when the program
-//! starts a thread, so the messages of a device go to the first CPU until the device's own CPU runs.
+//! other, and the messages of different drivers go to different CPUs in turn. The other CPUs start only when
+//! the program starts a thread. So the messages of a device go to the first CPU until the device's own CPU
+//! runs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,7 +39,7 @@ pub(super) struct DiscoveredDevice {
     /// Virtio device ID (virtio 1.2 §5).
     id: u16,
     location: Location,
-    /// It was reported that there is no memory for the driver.
+    /// True if the lack of memory for the driver was already reported.
     has_reported_shortage: AtomicBool,
 }
 
@@ -49,10 +50,10 @@ enum Location {
     Pci(PciAddress),
 }
 
-/// Number of drivers that have asked for a line of messages.
+/// Number of drivers that have requested a message line.
 static MSI_DRIVERS: AtomicUsize = AtomicUsize::new(0);
 
-/// All devices of the machine: those at `mmio_devices`, then those on the PCI bus.
+/// Returns all devices of the machine: first the devices at `mmio_devices`, then those on the PCI bus.
 pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<DiscoveredDevice>, OutOfMemory> {
     let (mut found, mut result) = (Vec::new(), Ok(()));
     let mut add = |device| match found.try_reserve(1) {
@@ -68,7 +69,7 @@ pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<Dis
 
 fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
     let id = match device.kind {
-        // The command line does not contain the kind of a device. It is read from the registers.
+        // The command line does not contain the device ID, so it is read from the registers.
         0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
         kind => u16::try_from(kind).ok()?,
     };
@@ -77,33 +78,33 @@ fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
 
 fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
     let mmio = devices::mmio_transport(device.registers.start, device.registers.size)?;
-    // Boot information with device IDs is uhyve's, which gives each device a line that it shares with no
-    // other.
+    // Only uhyve's boot information has device IDs, and uhyve gives each device a line of its own.
     Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
 }
 
-/// Number of the next driver that uses messages.
+/// Returns the number of the next driver that uses messages.
 fn next_msi_driver() -> usize {
     MSI_DRIVERS.fetch_add(1, Relaxed)
 }
 
-/// Line of messages for the driver number `index`. When all are in use, devices share
-/// the last one.
+/// Returns the message line for driver number `index`. If there are more drivers than lines, they share the
+/// last line.
 fn msi_line(index: usize) -> u8 {
     MSI_LINES.clone().nth(index).unwrap_or(MSI_LINES.end - 1)
 }
 
-/// CPU for the MSI-X of that driver's device: the machine's CPUs in turn. The first device, which for most
-/// programs is the only one, has the first CPU.
+/// Returns the CPU for the messages of driver number `index`. The CPUs are used in turn. The first device,
+/// which is the only one for most programs, uses the first CPU.
 fn msi_cpu(index: usize) -> u32 {
     (0..cpus::count()).cycle().nth(index).unwrap_or(0)
 }
 
-/// Devices whose messages go to the first CPU until theirs runs: numbers of their drivers, and addresses.
-/// Messages are moved under the lock, so that none are once their device is not among these.
+/// Devices whose messages go to the first CPU until their own CPU runs: the numbers of their drivers, and
+/// their addresses. Messages are moved only while the lock is held, so that no messages are moved after their
+/// device was removed from this list.
 static WAITING_FOR_CPU: SpinLock<Vec<(usize, PciAddress)>> = SpinLock::new(Vec::new());
 
-/// Sends the messages of the devices of a CPU, which has started, to that one.
+/// Called when a CPU has started. Moves the messages of this CPU's devices to it.
 fn cpu_has_started(number: u32) {
     WAITING_FOR_CPU.lock().retain(|&(index, address)| {
         let is_waiting = msi_cpu(index) != number;
@@ -114,7 +115,8 @@ fn cpu_has_started(number: u32) {
     });
 }
 
-/// Moves the messages of a device to its CPU when that CPU runs. Without memory they stay with the first CPU.
+/// Moves the messages of a device to its own CPU when that CPU runs. Without memory, they stay with the first
+/// CPU.
 fn wait_for_cpu(index: usize, address: PciAddress) {
     let mut waiting = WAITING_FOR_CPU.lock();
     if waiting.try_reserve(1).is_err() {
@@ -130,14 +132,15 @@ fn wait_for_cpu(index: usize, address: PciAddress) {
     }
 }
 
-/// Leaves the messages of a device where they are: its driver has failed to start, and a new one has a line
-/// of its own.
+/// Leaves the messages of a device where they are. Called after the driver has failed to start: another
+/// attempt gets a new line.
 fn stop_waiting(address: PciAddress) {
     WAITING_FOR_CPU.lock().retain(|&(_, other)| other != address);
 }
 
-/// The line of a global system interrupt: of the same number if the line is a wired one, else one for
-/// messages, which the interrupt controller sends. `None` if no interrupt controller has it.
+/// Returns the line of a global system interrupt. If a wired line has the same number, returns that line.
+/// Otherwise, returns a message line, to which the interrupt controller sends. Returns `None` if no interrupt
+/// controller has this interrupt.
 fn line_of(interrupt: u32) -> Option<u8> {
     match u8::try_from(interrupt) {
         Ok(line) if line < TIMER => Some(line),
@@ -189,7 +192,7 @@ impl DiscoveredDevice {
         self.id
     }
 
-    /// The device's transport, and its interrupt line.
+    /// Returns the device's transport and its interrupt line.
     ///
     /// # Errors
     ///
@@ -208,8 +211,8 @@ impl DiscoveredDevice {
         }
     }
 
-    /// The error of calls that need a driver which has failed to start. Prints a warning, except for want of
-    /// memory, and for a device that does not offer what the driver is for.
+    /// Returns the error of calls that need the driver, after it has failed to start. Prints a warning,
+    /// unless memory is short or the device only lacks the feature that the driver is for.
     pub(super) fn refuse(&self, error: InitError) -> Errno {
         match error {
             InitError::OutOfMemory => return Errno::ENOMEM,
@@ -224,8 +227,8 @@ impl DiscoveredDevice {
         report::warn(format_args!("{self}: {reason}"));
     }
 
-    /// Prints a warning that there is no memory for the driver, once: each use of the device tries to start
-    /// it.
+    /// Prints a warning that there is no memory for the driver. Does so only once, because each use of the
+    /// device tries to start the driver again.
     pub(super) fn warn_of_shortage(&self, shortage: &Shortage) {
         if !self.has_reported_shortage.swap(true, Relaxed) {
             self.warn(shortage);

@@ -1,4 +1,4 @@
-//! Memory of a driver that starts.
+//! The memory that a starting driver allocates.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
@@ -12,7 +12,7 @@ use hermit_virtio::dma::{DmaAllocator, DmaPermit};
 /// The hal's allocator for one driver. It remembers the last allocation that failed.
 #[derive(Debug, Default)]
 pub(super) struct DriverMemory {
-    /// Size in bytes of the last block that was refused; 0 if none was.
+    /// Size in bytes of the last block that could not be allocated; 0 if all could.
     refused: Cell<usize>,
 }
 
@@ -24,7 +24,8 @@ impl DriverMemory {
         allocated
     }
 
-    /// Memory that the driver lacks, after an initialisation that failed because of it.
+    /// Returns the memory that the driver lacks. Called after an initialisation that has failed for lack of
+    /// memory.
     pub(super) const fn shortage(&self) -> Shortage {
         Shortage { refused: self.refused.get() }
     }
@@ -50,7 +51,7 @@ impl MirroredAllocator for DriverMemory {
     }
 }
 
-/// Memory that a driver lacks, as text for a person.
+/// The memory that a driver lacks. It is displayed as text for users.
 #[derive(Debug)]
 pub(super) struct Shortage {
     refused: usize,

@@ -1,5 +1,5 @@
-//! The virtio entropy device: `/dev/hwrng`, and the random generator's seed if the machine has no other
-//! source.
+//! The virtio entropy device. It is `/dev/hwrng`, and also provides the seed of the random number generator
+//! if the machine has no other source.
 
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
@@ -21,7 +21,7 @@ use crate::threads::wait::block_until;
 /// Maximum number of bytes per request.
 const MAX_READ_SIZE: usize = 256;
 
-/// Limit on waiting for a seed, in nanoseconds.
+/// Timeout of the wait for a seed, in nanoseconds.
 const SEED_TIMEOUT: u64 = 1_000_000_000;
 
 /// A character device, readable by its owner (`st_mode`).
@@ -39,7 +39,7 @@ struct EntropyDevice {
 
 static DEVICE: OnceLock<Option<&'static EntropyDevice>> = OnceLock::new();
 
-/// The device; the first call that has memory for it initialises it.
+/// Returns the device. The first call that has enough memory initialises it.
 ///
 /// # Errors
 ///
@@ -62,19 +62,20 @@ fn start_first() -> Result<&'static EntropyDevice, Errno> {
 
 impl InterruptHandler for EntropyDevice {
     fn interrupt(&self) {
-        // The waiters are woken also if the device is broken: completing their requests then fails.
+        // The waiters are woken even if the device is broken. Then their requests fail.
         let _: Result<_, _> = self.driver.lock().interrupt();
         self.waiters.wake();
     }
 }
 
 impl EntropyDevice {
-    /// Waits for random bytes; returns their number, at least 1 and at most the length of `bytes`. `None` at
-    /// the deadline, a time of the monotonic clock.
+    /// Waits for random bytes. Returns their number, which is at least 1 and at most the length of `bytes`.
+    /// Returns `None` at the deadline, a time of the monotonic clock.
     fn read(&self, bytes: &mut [u8], deadline: Option<u64>) -> Option<Result<usize, EntropyError>> {
         self.mutex.with(|| {
             match self.driver.lock().request(bytes.len()) {
-                // Busy: a request that was not answered in time is still in flight. Its bytes serve as well.
+                // `Busy` means that an earlier request, which was not answered in time, is still in flight.
+                // Its bytes can be used, too.
                 Ok(()) | Err(EntropyError::Busy) => {}
                 Err(error) => return Some(Err(error)),
             }
@@ -86,7 +87,7 @@ impl EntropyDevice {
     }
 }
 
-/// Fills a seed; `false` if there is no device, or it does not answer in time.
+/// Fills a seed. Returns false if there is no device, or if it does not answer in time.
 ///
 /// # Errors
 ///
@@ -106,7 +107,7 @@ pub(crate) fn seed(seed: &mut [u8]) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// `/dev/hwrng`, open.
+/// The open file of `/dev/hwrng`.
 #[derive(Debug)]
 struct File(&'static EntropyDevice);
 

@@ -10,7 +10,7 @@ use hermit_virtio::Id;
 use super::{block, entropy, find};
 use crate::fallible;
 
-/// The devices of the machine, and those without hardware.
+/// The devices of the machine, and devices without hardware.
 #[derive(Debug)]
 pub(crate) struct DeviceFiles;
 

@@ -21,27 +21,27 @@ use crate::interrupts::InterruptHandler;
 const GROUP_BIT: u8 = 1;
 const LOCAL_BIT: u8 = 2;
 
-/// A network device. Its interrupt handler takes the lock of the driver, so no method holds that while the
-/// network stack reads or writes a frame: frames are taken out of the driver.
+/// A network device. Its interrupt handler takes the lock of the driver. So no method holds this lock while
+/// the network stack reads or writes a frame: the frame is first taken out of the driver.
 #[derive(Debug)]
 pub(crate) struct NetworkDevice {
     driver: SpinLock<NetDriver<Transport, Pages, MirroredPages>>,
-    /// Buffers were made available since the device was last notified.
+    /// True if buffers were made available since the last notification of the device.
     notify_pending: AtomicBool,
-    /// MAC address, if the device has none of its own.
+    /// MAC address that is used if the device has no MAC address.
     random_mac: [u8; 6],
-    /// Called after each interrupt of the device, with interrupts masked.
+    /// Function that is called after each interrupt of the device, while interrupts are masked.
     on_interrupt: fn(),
 }
 
 static NETWORK: Once<Option<&'static NetworkDevice>> = Once::new();
 
-/// Initialises the first network device, if there is one; `on_interrupt` is called after each of its
-/// interrupts, the first time perhaps before this returns.
+/// Initialises the first network device, if there is one. `on_interrupt` is called after each interrupt of
+/// the device. The first call may come before this function returns.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; another call may try again.
+/// `ENOMEM`. Another call may try again.
 pub(crate) fn init(on_interrupt: fn()) -> Result<(), Errno> {
     let started = NETWORK.try_call_once(|| match start_first(on_interrupt) {
         Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
@@ -59,15 +59,15 @@ fn start_first(on_interrupt: fn()) -> Result<&'static NetworkDevice, Errno> {
     })
 }
 
-/// The network device, if it is initialised.
+/// Returns the network device, if it is initialised.
 pub(crate) fn network() -> Option<&'static NetworkDevice> {
     NETWORK.get().copied().flatten()
 }
 
-/// A random unicast MAC address, locally administered (IEEE 802, section 8).
+/// Returns a random unicast MAC address that is locally administered (IEEE 802, section 8).
 fn random_mac() -> [u8; 6] {
     let mut address = [0; 6];
-    // Cannot fail: without a source of entropy the network is not started.
+    // This cannot fail: without a source of entropy, the network is not started.
     let _: Result<(), _> = entropy::fill(&mut address);
     let [first, ..] = &mut address;
     *first = *first & !GROUP_BIT | LOCAL_BIT;
@@ -83,7 +83,7 @@ impl InterruptHandler for NetworkDevice {
 }
 
 impl NetworkDevice {
-    /// Properties of the device for the network stack.
+    /// Returns the properties of the device for the network stack.
     pub(crate) fn describe(&self) -> DeviceInfo {
         let info = self.driver.lock().info();
         let max_tso_size = |has_tso: bool| if has_tso { u32::try_from(MAX_FRAME).unwrap_or(0) } else { 0 };
@@ -96,8 +96,8 @@ impl NetworkDevice {
         }
     }
 
-    /// Calls `take` with the next received frame, and whether the device has found its checksum correct;
-    /// `false` if there is none.
+    /// Calls `take` with the next received frame, and with true if the device has verified the frame's
+    /// checksum. Returns false if there is no frame.
     pub(crate) fn receive(&self, take: impl FnOnce(&[u8], bool)) -> bool {
         let taken = self.driver.lock().take_frame();
         let Ok(Some(mut frame)) = taken else { return false };
@@ -107,14 +107,14 @@ impl NetworkDevice {
         true
     }
 
-    /// Returns true if there is room for a frame of `size` bytes. If not, an interrupt comes when there is
-    /// room.
+    /// Returns true if there is room for a frame of `size` bytes. If not, the device raises an interrupt when
+    /// there is room.
     pub(crate) fn can_transmit(&self, size: usize) -> bool {
         self.driver.lock().can_transmit(size)
     }
 
-    /// Queues a frame of `size` bytes that `fill` writes. Without room, or if the device is broken, the frame
-    /// is lost.
+    /// Queues a frame of `size` bytes. `fill` writes the frame. If there is no room, or if the device is
+    /// broken, the frame is lost.
     pub(crate) fn transmit(&self, size: usize, offload: &net::Offload, fill: impl FnOnce(&mut [u8])) {
         let reserved = self.driver.lock().reserve_frame(size, tx_offload(offload));
         let Ok(frame) = reserved else { return };
@@ -123,7 +123,8 @@ impl NetworkDevice {
         self.notify_pending.store(true, Relaxed);
     }
 
-    /// Returns true if the TX queue still has frames. If so, an interrupt comes when it is empty.
+    /// Returns true if the TX queue still has frames. If so, the device raises an interrupt when the queue is
+    /// empty.
     pub(crate) fn is_sending(&self) -> bool {
         self.driver.lock().arm_tx_empty().unwrap_or(false)
     }
@@ -135,15 +136,16 @@ impl NetworkDevice {
 
     /// Notifies the device of new TX frames and RX buffers, if there are any.
     pub(crate) fn flush(&self) {
-        // No other thread sets the flag in between: callers hold the lock around the stack.
+        // No other thread sets the flag between the load and the store, because callers hold the lock of the
+        // stack.
         if self.notify_pending.load(Relaxed) {
             self.notify_pending.store(false, Relaxed);
             self.driver.lock().notify();
         }
     }
 
-    /// Enables or disables RX interrupts; returns whether frames have been received already, for which no
-    /// interrupt may come.
+    /// Enables or disables RX interrupts. Returns true if frames have already been received. The device may
+    /// raise no interrupt for these frames.
     pub(crate) fn receive_interrupts(&self, on: bool) -> bool {
         self.driver.lock().set_rx_interrupt(on).unwrap_or(false)
     }

@@ -16,14 +16,14 @@ use super::{DiscoveredDevice, Transport, find, start};
 use crate::interrupts::InterruptHandler;
 use crate::sync::Mutex;
 
-/// Maximum size in bytes of the data of a request. The servers take twice as much, with which uhyve is
-/// faster, and virtiofsd under QEMU's TCG eight times slower, for a reason that is not known.
+/// Maximum size in bytes of the data of a request. The servers accept twice as much. With the larger size
+/// uhyve is faster, but virtiofsd under QEMU's TCG is much slower, for an unknown reason.
 const MAX_DATA: usize = 512 << 10;
 
-/// Minimum of that maximum, for machines with little memory.
+/// Minimum of the maximum size in bytes, for machines with little memory.
 const MIN_DATA: usize = 16 << 10;
 
-/// Part of the free memory that the data of one request may take.
+/// The data of one request may take at most the free memory divided by this.
 const MEMORY_SHARE: u64 = 128;
 
 type Driver = FsDriver<Transport, Pages>;
@@ -35,8 +35,8 @@ struct FsDevice {
     max_data: usize,
 }
 
-/// The devices that [`start_all`] has initialised, in the order of discovery; `None` for one that cannot be
-/// used.
+/// The devices that [`start_all`] has initialised, in the order of discovery. `None` stands for a device that
+/// cannot be used.
 static DEVICES: SpinLock<Vec<Option<&'static FsDevice>>> = SpinLock::new(Vec::new());
 
 /// Serialises initialisation of devices.
@@ -47,7 +47,7 @@ static INIT_MUTEX: Mutex = Mutex::new();
 pub(crate) struct FuseTransport(&'static FsDevice);
 
 impl FuseTransport {
-    /// Finds the device with a tag, among those that [`start_all`] has initialised.
+    /// Finds the device with a tag among the devices that [`start_all`] has initialised.
     pub(crate) fn find(tag: &[u8]) -> Option<Self> {
         let has_tag = |device: &&FsDevice| device.driver.lock().tag() == tag;
         (0..).map_while(|index| DEVICES.lock().get(index).copied()).flatten().find(has_tag).map(Self)
@@ -59,11 +59,11 @@ impl FuseTransport {
     }
 }
 
-/// Initialises all devices. Those that cannot be used are left out, after a warning.
+/// Initialises all devices. Prints a warning for each device that cannot be used, and leaves it out.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; another call continues with the device for which there was no memory.
+/// `ENOMEM`. Another call continues with the device for which there was no memory.
 pub(crate) fn start_all() -> Result<(), Errno> {
     INIT_MUTEX.with(|| {
         let first = DEVICES.lock().len();
@@ -72,7 +72,7 @@ pub(crate) fn start_all() -> Result<(), Errno> {
                 Err(Errno::ENOENT) => break,
                 device => device?,
             };
-            // Before the driver starts, which is never removed.
+            // The memory is reserved before the driver starts, because a driver is never removed.
             DEVICES.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             let started = match start_device(device) {
                 Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
@@ -94,8 +94,8 @@ fn start_device(device: &DiscoveredDevice) -> Result<&'static FsDevice, Errno> {
 }
 
 impl FsDevice {
-    /// Wakes the tasks whose replies have arrived, and the tasks that can submit a request now; each of them
-    /// without the lock.
+    /// Wakes the tasks whose replies have arrived, and the tasks that can now submit a request. Each task is
+    /// woken without the lock.
     fn wake(&self) {
         let next = || self.driver.lock().next_waker();
         while let Some(waker) = next() {
@@ -128,18 +128,18 @@ impl hermit_fuse_client::Transport for FuseTransport {
     }
 
     fn submit(&self, context: &Context<'_>, request: &Request<'_>) -> Poll<Result<NonZeroU64, Errno>> {
-        // Allocated without the lock, which masks interrupts.
+        // The memory is allocated without the lock, which masks interrupts.
         let plan = self.0.driver.lock().plan(request);
         if let Some(plan) = plan {
             let buffer = plan.allocate(&Allocator);
             self.0.driver.lock().add(buffer);
         }
         let reserved = self.0.driver.lock().reserve(request, context.waker());
-        // Copied without it, too.
+        // The data are also copied without the lock.
         let filled = reserved.map(|reserved| reserved.fill(request));
         let submitted = filled.and_then(|filled| self.0.driver.lock().submit(filled));
         if submitted.is_err() {
-            // Others may wait for the resources that this task had taken, or does not need now.
+            // Other tasks may wait for the resources that this task has given back or does not need.
             self.0.wake();
         }
         match submitted {
@@ -178,7 +178,8 @@ impl hermit_fuse_client::Transport for FuseTransport {
 
     fn poll_handled(&self, context: &Context<'_>, count: u64) -> Poll<()> {
         let progress = self.0.driver.lock().poll_handled(count, context.waker());
-        // Only after progress: the caller's own waker is among the due ones, and it would poll again at once.
+        // Wake tasks only after progress. The caller's own waker may be among the wakers to be woken, so
+        // without progress the caller would poll again and again.
         if progress.is_wake_due {
             self.0.wake();
         }
@@ -186,7 +187,7 @@ impl hermit_fuse_client::Transport for FuseTransport {
     }
 
     fn reclaim(&self) {
-        // Each is freed without the lock.
+        // Each block is freed without the lock.
         let next = || self.0.driver.lock().take_unused();
         while next().is_some() {}
     }

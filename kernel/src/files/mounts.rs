@@ -1,4 +1,4 @@
-//! Mounts of virtio-fs devices, as the command line names them.
+//! Mounts the virtio-fs devices that the command line names.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,25 +19,26 @@ use crate::{command_line, fallible, report};
 
 type Client = FuseClient<FuseTransport>;
 
-/// The connected clients and their devices: a mount that has failed for want of memory is tried again with
-/// its client, since a server may refuse a second handshake.
+/// The connected clients and their devices. After a mount has failed for lack of memory, the next attempt
+/// uses the same client, since a server may refuse a second handshake.
 static CLIENTS: SpinLock<Vec<(FuseTransport, Arc<Client>)>> = SpinLock::new(Vec::new());
 
-/// Gives back the memory of names and data that are kept.
+/// Frees the memory of cached names and of data that clients keep.
 fn reclaim() {
     forget_names();
     write_soon();
-    // Each is called without the lock.
+    // Each client is called without the lock.
     let client = |index| CLIENTS.lock().get(index).map(|(_, client)| Arc::clone(client));
     (0..).map_while(client).for_each(|client| client.reclaim());
 }
 
-/// Mounts all devices that the command line names, and changes to the program's working directory. What
-/// cannot be mounted is reported, and calls below its path fail.
+/// Mounts all devices that the command line names, and changes to the program's working directory. A device
+/// that cannot be mounted is reported, and calls with paths below its mount point fail.
 ///
 /// # Errors
 ///
-/// `ENOMEM`: without one of the folders, what a program writes there would be in memory only.
+/// `ENOMEM`. This is an error, because without one of the folders the program's files there would be only in
+/// memory.
 pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
     let MountOptions { mounts, working_directory, malformed } = MountOptions::parse(command_line::text())?;
     for word in malformed {
@@ -47,7 +48,7 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
         ));
     }
     for option in mounts {
-        // Before the first server hears of this machine.
+        // This comes before the first message to a server.
         start_folders()?;
         match mount(vfs, &option).await {
             Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
@@ -64,8 +65,8 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
     }
 }
 
-/// Changes to the program's working directory. Without it the machine ends: elsewhere the program would read
-/// and write other files than it is meant to.
+/// Changes to the program's working directory. If this fails, ends the machine: in another directory, the
+/// program would read and write the wrong files.
 async fn enter(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
     let (reason, error) = match vfs.change_directory(path).await {
         Ok(()) => return Ok(()),
@@ -84,7 +85,7 @@ fn warn(option: &MountOption, reason: &dyn Display) {
     report::warn(format_args!("{} is not mounted: {reason}", option.path.escape_ascii()));
 }
 
-/// Mounts a device on its directory, which is created if it does not exist, with those above it.
+/// Mounts a device on its directory. Creates the directory and the directories above it if they do not exist.
 async fn mount(vfs: &Vfs<Kernel>, option: &MountOption) -> Result<(), Errno> {
     let path = &option.path;
     for (end, _) in path.iter().enumerate().filter(|&(end, byte)| end > 0 && *byte == b'/') {
@@ -102,11 +103,12 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// The file system of a device; one whose requests fail if there is none.
+/// Returns the file system of a device. If the device cannot be used, returns a file system whose requests
+/// all fail.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; another call tries again.
+/// `ENOMEM`. Another call tries again.
 async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
     let Some(transport) = FuseTransport::find(&option.tag) else {
         let tag = option.tag.escape_ascii();
@@ -123,7 +125,7 @@ async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
     match FuseClient::connect(transport).await {
         Ok(client) => {
             let client = fallible::arc(client).ok_or(Errno::ENOMEM)?;
-            // There is room: one thread mounts.
+            // The vector has room, since only one thread mounts.
             CLIENTS.lock().push((transport, Arc::clone(&client)));
             let file_system: Arc<dyn FileSystem> = client;
             Ok(file_system)
@@ -136,7 +138,8 @@ async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
     }
 }
 
-/// Makes room for a further client. Without the lock, which [`reclaim`] takes.
+/// Makes room for one more client. Allocates without the lock, because an allocation may call [`reclaim`],
+/// which takes the lock.
 fn reserve_client() -> Result<(), Errno> {
     let mut clients = mem::take(&mut *CLIENTS.lock());
     let reserved = clients.try_reserve(1).map_err(|_| Errno::ENOMEM);
@@ -144,7 +147,7 @@ fn reserve_client() -> Result<(), Errno> {
     reserved
 }
 
-/// The client of a device that is connected.
+/// Returns the client of a device, if the device is already connected.
 fn connected(transport: FuseTransport) -> Option<Arc<dyn FileSystem>> {
     let clients = CLIENTS.lock();
     let (_, client) = clients.iter().find(|(other, _)| other.is_same(transport))?;

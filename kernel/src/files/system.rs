@@ -1,4 +1,4 @@
-//! The interface of the file systems to this kernel, and the mounted virtual file system.
+//! The services of this kernel for the file systems, and the mounted virtual file system.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,11 +16,11 @@ use crate::sync::OnceLock;
 /// The virtual file system, once it is mounted.
 pub(super) static VFS: OnceLock<Vfs<Kernel>> = OnceLock::new();
 
-/// The virtual file system, if it has been mounted.
+/// Returns the virtual file system.
 ///
 /// # Errors
 ///
-/// `ENOENT` if it has not.
+/// `ENOENT` if it is not mounted.
 pub(crate) fn mounted() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get().ok_or(Errno::ENOENT)
 }
@@ -66,7 +66,7 @@ impl hermit_fs::WordLock<View<Page>> for WindowLock {
     }
 }
 
-/// The lock of a window that is held.
+/// The guard of a window's lock.
 #[derive(Debug)]
 pub(crate) struct WindowGuard<'a>(sync::WordGuard<'a, View<Page>>);
 

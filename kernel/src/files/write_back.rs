@@ -1,14 +1,15 @@
-//! Writes back the data of small writes to folders of the host: by a kernel thread while the program runs,
-//! and at its end.
+//! Writes back the collected data of small writes to folders of the host. A kernel thread does this while the
+//! program runs, and [`finish`] at the end of the program.
 //!
 //! Writes to a file of the host are collected in memory, since each message to the host is expensive. When
-//! the first write is collected, a kernel thread is started. It sleeps until the data of a mount is due
-//! (`Vfs::write_back` returns that time), until data is collected while no time is set, or until memory is
-//! short and everything must be written at once.
+//! the first write is collected, a kernel thread is started. It sleeps until one of three events: the data of
+//! a mount is due (`Vfs::write_back` returns the time); data is collected while no time is set; or memory is
+//! short, so all data must be written at once.
 //!
 //! The thread runs one future for each mount ([`Seen::keep_writing`]), so that a host that does not answer
-//! delays only its own mount. The two flags [`HAS_COLLECTED`] and [`IS_URGENT`] wake the thread. It converts
-//! them to counters ([`Seen`]), since each future must see each event and a flag can be consumed only once.
+//! delays only its own mount. The two flags [`HAS_COLLECTED`] and [`IS_URGENT`] wake the thread. The thread
+//! converts them to counters ([`Seen`]), because each future must see each event, but only one future could
+//! consume a flag.
 //!
 //! [`finish`] writes everything before the machine ends, within [`EXIT_TIMEOUT`].
 
@@ -35,27 +36,27 @@ const STACK_SIZE: usize = 128 << 10;
 /// Time in nanoseconds for which the end of the program waits for the hosts.
 const EXIT_TIMEOUT: u64 = 10_000_000_000;
 
-/// Time in nanoseconds after which a write is tried again that failed for want of memory.
+/// Time in nanoseconds after which a write that failed for lack of memory is tried again.
 const RETRY_INTERVAL: u64 = 1_000_000_000;
 
-/// The thread while it waits.
+/// Wait queue of the thread.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// True if writes have been collected since the thread looked last.
+/// True if writes have been collected since the thread last checked.
 static HAS_COLLECTED: AtomicBool = AtomicBool::new(false);
 
-/// True if everything must be written soon, because memory is short.
+/// True if all data must be written soon, because memory is short.
 static IS_URGENT: AtomicBool = AtomicBool::new(false);
 
-/// True if the machine ends. From then on no writes are collected, since no thread would write them back.
+/// True if the machine is ending. Then no more writes are collected, since no thread would write them back.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Result of starting the thread, which the first collected write does. Without the thread no writes are
+/// Result of starting the thread. The first collected write starts it. Without the thread, no writes are
 /// collected.
 static THREAD: OnceLock<Result<(), Errno>> = OnceLock::new();
 
-/// Makes the thread write the collected data when it is due. Returns false if there is no thread or the
-/// machine ends: then the caller must not collect writes.
+/// Makes the thread write the collected data when it is due. Returns false if there is no thread, or if the
+/// machine is ending. Then the caller must not collect writes.
 pub(super) fn data_collected() -> bool {
     let is_running = THREAD.get_or_init(start).is_ok() && !IS_ENDING.load(Acquire);
     if is_running && !HAS_COLLECTED.swap(true, AcqRel) {
@@ -64,8 +65,8 @@ pub(super) fn data_collected() -> bool {
     is_running
 }
 
-/// Makes the thread write everything soon, which frees memory. It does not wait: the caller may hold locks
-/// that writing needs.
+/// Makes the thread write all data soon, which frees memory. Does not wait, because the caller may hold locks
+/// that the thread needs for this.
 pub(super) fn write_soon() {
     if let Some(Ok(())) = THREAD.get() {
         IS_URGENT.store(true, Release);
@@ -103,14 +104,14 @@ extern "C" fn run(_: usize) {
 }
 
 impl Seen {
-    /// Polls the futures whenever the thread is woken, until the time at which they must be polled next has
-    /// come or has changed.
+    /// Polls the futures each time the thread is woken. Ends when the time at which they must next be polled
+    /// has come, or has changed.
     fn wait(&self, poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<()>) {
         let due = self.due.get();
         block_until(due, |context| {
             WAITER.add(context);
-            // While some data is due later, the flag stays set, and further writes do not wake the thread: it
-            // finds their data when that time comes.
+            // While a later time is set, the flag stays set, so that further writes do not wake the thread.
+            // It finds their data at that time.
             let is_time = due.is_none_or(|due| due <= clock::monotonic());
             for (looks, flag, count) in
                 [(is_time, &HAS_COLLECTED, &self.collected), (true, &IS_URGENT, &self.urgent)]
@@ -123,8 +124,8 @@ impl Seen {
         });
     }
 
-    /// Waits until the data of a mount is due, until data is collected while no time is set, or until
-    /// everything must be written. Returns true in the last case. `last` has the counts of the last call.
+    /// Waits until the data of a mount is due, until data is collected while no time is set, or until all
+    /// data must be written. Returns true in the last case. `last` has the counts at the last call.
     fn poll_next(&self, last: &mut (u64, u64), due: Option<u64>) -> Poll<bool> {
         let counts = (self.collected.get(), self.urgent.get());
         let is_urgent = counts.1 != last.1;
@@ -137,7 +138,7 @@ impl Seen {
         Poll::Pending
     }
 
-    /// Writes the data of a mount when it is due, or everything when that is urgent. Never returns.
+    /// Writes the data of a mount when it is due, or all its data when memory is short. Never returns.
     async fn keep_writing(&self, vfs: &Vfs<Kernel>, mount: usize) {
         let (mut last, mut due) = ((0, 0), None);
         loop {
@@ -150,20 +151,20 @@ impl Seen {
 
 /// Writes all collected data of a mount.
 async fn write(vfs: &Vfs<Kernel>, mount: usize) {
-    // An error means that there is no memory for it: the data is lost.
+    // An error means that there was no memory for the writes. The data is lost.
     let _: Result<Option<u64>, Errno> = vfs.write_back(mount, false).await;
 }
 
-/// Writes everything before the machine ends.
+/// Writes all data before the machine ends.
 fn finish() {
     let Ok(vfs) = mounted() else { return };
-    // Other threads call `data_collected` with the file's lock held, and `write_back` takes that lock, too.
-    // So it finds all data that was collected before the flag was set.
+    // Other threads call `data_collected` while they hold the file's lock, and `write_back` takes the same
+    // lock. So `write_back` finds all data that was collected before the flag was set.
     IS_ENDING.store(true, Release);
     let deadline = clock::monotonic() + EXIT_TIMEOUT;
     join_each(vfs.write_back_mounts(), &|mount| write(vfs, mount), &mut |poll| {
-        // A host that does not answer must not keep the machine running: data that it has not taken by the
-        // deadline is lost.
+        // A host that does not answer must not keep the machine running. Data that the host has not accepted
+        // by the deadline is lost.
         block_until(Some(deadline), |context| poll(context));
     });
 }

@@ -1,7 +1,7 @@
 //! Waits for the automatic configuration of the machine's address.
 //!
-//! Non-blocking sockets wait, too: on Linux a machine has its address before programs start, so they treat
-//! "network is unreachable" as permanent. std's `connect_timeout` uses such sockets.
+//! Non-blocking sockets wait, too. On Linux, a machine has its address before programs start, so programs
+//! treat the error "network is unreachable" as permanent. std's `connect_timeout` uses non-blocking sockets.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,8 +15,8 @@ use super::stack::{Network, Stack};
 use crate::sync::WaitQueue;
 use crate::threads::wait::block_until;
 
-/// Timeout in nanoseconds of the wait for an address, from the first waiter on: without a DHCP server there
-/// will be none.
+/// Timeout in nanoseconds of the wait for an address. It begins with the first waiter. Without a DHCP server,
+/// the machine never gets an address.
 const CONFIGURE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 static WAITERS: WaitQueue = WaitQueue::new();
@@ -24,7 +24,7 @@ static WAITERS: WaitQueue = WaitQueue::new();
 /// True if the machine has no address yet, and DHCP runs.
 static IS_CONFIGURING: AtomicBool = AtomicBool::new(true);
 
-/// Updates the state from the stack, and wakes the waiters.
+/// Updates the state from the stack. Wakes the waiters when the address is configured.
 pub(super) fn update(stack: &mut Stack) {
     if is_awaited() && stack.is_configured() {
         IS_CONFIGURING.store(false, Relaxed);
@@ -37,7 +37,8 @@ pub(super) fn is_awaited() -> bool {
     IS_CONFIGURING.load(Relaxed)
 }
 
-/// Waits until the address is configured, or the timeout has expired, unless the peer is a loopback address.
+/// Waits until the address is configured or the timeout has expired. Does not wait if the peer is a loopback
+/// address.
 pub(super) fn wait(network: &Network, peer: &Endpoint) {
     if !is_loopback(peer) {
         wait_for_others(network);
@@ -49,7 +50,7 @@ pub(super) fn wait_for_others(network: &Network) {
     if !is_awaited() {
         return;
     }
-    // 0 until the first caller has set it.
+    // The deadline. It is 0 until the first caller has set it.
     static DEADLINE: AtomicU64 = AtomicU64::new(0);
     let deadline = clock::monotonic() + CONFIGURE_TIMEOUT_NS;
     let deadline = DEADLINE.compare_exchange(0, deadline, Relaxed, Relaxed).err().unwrap_or(deadline);

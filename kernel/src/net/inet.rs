@@ -32,24 +32,24 @@ use self::tcp::Tcp;
 use self::udp::Udp;
 use crate::fallible;
 
-/// A protocol over IP: the parts in which its sockets differ from those of other protocols.
+/// A protocol over IP: the parts of its sockets that differ from sockets of other protocols.
 trait Protocol: Debug + Send + Sync + 'static {
-    /// Type of its sockets.
+    /// Type of the protocol's sockets.
     const SOCKET_TYPE: i32;
 
-    /// The same type for the network stack.
+    /// The socket type in the numbers of the network stack.
     const STACK_TYPE: u32;
 
-    /// Its number, which is also the level of its options.
+    /// The protocol's number, which is also the level of its socket options.
     const NUMBER: i32;
 
-    /// Reads the address of a peer, for a socket of an IP version.
+    /// Reads the address of a peer, for a socket of the given IP version.
     fn peer(version: u16, address: &[u8]) -> Result<Endpoint, Errno>;
 
     /// Connects a socket.
     fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno>;
 
-    /// Sends bytes; returns their number.
+    /// Sends bytes and returns their number.
     fn send(
         socket: &StackSocket,
         bytes: &[u8],
@@ -57,7 +57,7 @@ trait Protocol: Debug + Send + Sync + 'static {
         flags: MessageFlags,
     ) -> Result<usize, Errno>;
 
-    /// Receives bytes; stores the sender of a datagram.
+    /// Receives bytes. For a datagram, also stores the sender's address.
     fn receive(
         socket: &StackSocket,
         buffer: &mut ReadBuffer<'_>,
@@ -102,13 +102,13 @@ impl<P: Protocol> InetSocket<P> {
         Self::shared(StackSocket::new(version, P::STACK_TYPE, settings)?, version)
     }
 
-    /// Moves a socket to the heap; without memory it is closed.
+    /// Moves a socket to the heap. Without memory, the socket is closed.
     fn shared(socket: StackSocket, version: u16) -> Result<Arc<dyn Socket>, Errno> {
         let socket = fallible::arc(Self { socket, version, protocol: PhantomData }).ok_or(Errno::ENOMEM)?;
         Ok(socket)
     }
 
-    /// The options that the socket has.
+    /// Returns the properties that determine which options the socket has.
     const fn scope(&self) -> Scope {
         Scope { version: self.version, protocol: P::NUMBER }
     }

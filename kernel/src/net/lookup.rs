@@ -1,11 +1,11 @@
-//! Lookups of names, by the files `/etc/hosts` and `/etc/resolv.conf`, by names that the machine knows, and
-//! by name servers.
+//! Lookups of host names: in `/etc/hosts`, among the names that the machine itself knows, and by asking name
+//! servers (`/etc/resolv.conf`).
 //!
-//! The order is this: a numeric address is its own answer; then `/etc/hosts`; then names that need no server,
-//! such as `localhost`; then the servers. The protocol is in `hermit_resolver`, a state machine without I/O.
-//! This module gives it sockets of the stack ([`Connected`]), the clock and random numbers, and blocks the
-//! calling thread between its steps. The files are read by a function that the caller passes, because a
-//! program may have no file system.
+//! A lookup tries these steps in order: a numeric address is its own answer; then `/etc/hosts`; then names
+//! that need no server, such as `localhost`; then the name servers. The DNS protocol is in `hermit_resolver`,
+//! a state machine without I/O. This module gives it sockets of the stack ([`Connected`]), the clock and
+//! random numbers, and blocks the calling thread between its steps. The files are read by a function that the
+//! caller passes, because a program may have no file system.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -33,7 +33,7 @@ const PORT: u16 = 53;
 /// Reason why a lookup has no addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
-    /// The name has none.
+    /// The name has no addresses.
     Lookup(LookupError),
     /// The network cannot be used.
     System(Errno),
@@ -51,8 +51,8 @@ impl From<Errno> for Failure {
     }
 }
 
-/// Addresses of a name, at least one, the best first. `file` returns the text of a file, which is empty if it
-/// cannot be read.
+/// Returns the addresses of a name, at least one, the best address first. `file` returns the text of a file;
+/// the text is empty if the file cannot be read.
 pub(crate) fn resolve(
     name: &[u8],
     families: Families,
@@ -64,7 +64,7 @@ pub(crate) fn resolve(
         add(&mut found, is_wanted.then_some(address))?;
         return if is_wanted { Ok(found) } else { Err(LookupError::NoName.into()) };
     }
-    // First: no file and no lease makes a name of such a text.
+    // The syntax is checked first: neither a file nor a DHCP lease can give addresses to an invalid name.
     Name::from_text(name).ok_or(LookupError::NoName)?;
     if !hosts::find(&file(b"/etc/hosts")?, name, families, &mut found)? {
         let addresses: Vec<IpAddr> = match known_addresses(name)? {
@@ -94,7 +94,7 @@ fn to_address(endpoint: &Endpoint) -> IpAddr {
     if endpoint.family == V4 { endpoint.v4().into() } else { endpoint.v6().into() }
 }
 
-/// Addresses of a name that needs no server; `None` of any other name.
+/// Returns the addresses of a name that needs no server, or `None` if the name needs a server.
 fn known_addresses(name: &[u8]) -> Result<Option<Vec<IpAddr>>, Failure> {
     let mut found = Vec::new();
     if let Some(addresses) = local::find(name) {
@@ -104,11 +104,12 @@ fn known_addresses(name: &[u8]) -> Result<Option<Vec<IpAddr>>, Failure> {
     let network = network()?;
     let mut addresses = [Endpoint::default(); MAX_ADDRESSES + 2];
     let mut ask = || act(network, |stack| stack.known_addresses(name, &mut addresses));
-    // Read first: the address may arrive between the two.
+    // This is read before `ask`, because the address may arrive between the two.
     let lacks_address = configured::is_awaited();
     let count = match ask() {
         Err(Errno::ENOENT) => return Ok(None),
-        // The gateway comes with the address of a lease.
+        // The name of the gateway has an address only after the DHCP lease, so wait for the lease and ask
+        // again.
         Ok(0) if lacks_address => {
             configured::wait_for_others(network);
             ask()?
@@ -122,12 +123,13 @@ fn known_addresses(name: &[u8]) -> Result<Option<Vec<IpAddr>>, Failure> {
     Ok(Some(found))
 }
 
-/// Sorts addresses. The stack chooses the source address of each as for a datagram.
+/// Sorts addresses. To do so, asks the stack which source address it would choose for a datagram to each
+/// address.
 fn sort(addresses: &mut [Address]) -> Result<(), Failure> {
     let network = network()?;
     configured::wait_for_others(network);
     let waker_key = WakerKey::new()?;
-    // Connecting a datagram socket chooses its source address, and sends nothing.
+    // Connecting a datagram socket chooses its source address, but sends nothing.
     let sorted = act(network, |stack| {
         let sockets = [V4, V6].map(|family| stack.socket(family.into(), DATAGRAM, waker_key.number()));
         let sorted = order::sort(addresses, |address| {
@@ -141,12 +143,13 @@ fn sort(addresses: &mut [Address]) -> Result<(), Failure> {
     Ok(sorted?)
 }
 
-/// Port 53 of an address.
+/// Returns port 53 of an address.
 fn endpoint(address: &Address) -> Endpoint {
     Endpoint { port: PORT, scope: address.scope, ..Endpoint::from(address.ip) }
 }
 
-/// Asks name servers: those in the text of `/etc/resolv.conf`, or else those that the network has named.
+/// Asks the name servers in the text of `/etc/resolv.conf`. If the text has none, asks the name servers that
+/// the network has named.
 fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAddr>, Failure> {
     let network = network()?;
     // Name servers and a route to them come with the machine's address.
@@ -161,7 +164,8 @@ fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAdd
         let waited = wait_until(network, waker_key.waiters(), Some(deadline), |stack| {
             match resolution.poll(&mut Connected { stack, sockets: &mut sockets }, clock::monotonic()) {
                 Poll::Ready(result) => Ok(Some(result)),
-                // The deadline has moved to an earlier time, so this wait would end too late.
+                // The deadline has become earlier, so this wait would end too late. The loop waits again with
+                // the new deadline.
                 Poll::Pending if resolution.deadline() < deadline => Ok(None),
                 Poll::Pending => Err(Errno::EAGAIN),
             }
@@ -174,7 +178,7 @@ fn ask_servers(name: &[u8], families: Families, text: &[u8]) -> Result<Vec<IpAdd
     }
 }
 
-/// Adds the network's name servers and search list, where the file has none.
+/// Adds the network's name servers if the file has none, and likewise the network's search list.
 fn complete(configuration: &mut Configuration, network: &Network) -> Result<(), LookupError> {
     let network_says = act(network, Stack::name_config);
     if configuration.servers.is_empty() {
@@ -190,14 +194,14 @@ fn complete(configuration: &mut Configuration, network: &Network) -> Result<(), 
     Ok(())
 }
 
-/// A random number. The generator does not fail: the network starts only with one.
+/// Returns a random number. The generator does not fail, since the network does not start without one.
 fn random() -> u16 {
     let mut bytes = [0; 2];
     let _: Result<(), Errno> = entropy::fill(&mut bytes);
     u16::from_ne_bytes(bytes)
 }
 
-/// Sockets of a lookup, which are closed when this is dropped.
+/// The sockets of a lookup. Dropping this closes them.
 #[derive(Debug)]
 struct Sockets<'a> {
     network: &'static Network,
@@ -223,14 +227,15 @@ impl Drop for Sockets<'_> {
     }
 }
 
-/// Sockets of a lookup with the locked stack.
+/// The sockets of a lookup, together with the locked stack.
 struct Connected<'a, 'b> {
     stack: &'a mut Stack,
     sockets: &'a mut Sockets<'b>,
 }
 
 impl Connected<'_, '_> {
-    /// Opens a socket of a type, and connects it to a server. Returns it also if it cannot be connected.
+    /// Opens a socket of a type, and connects it to a server. Returns the socket even if it cannot be
+    /// connected.
     fn open(&mut self, kind: u32, server: usize) -> Result<(u64, Result<(), Errno>), Errno> {
         let server = self.sockets.servers.get(server).ok_or(Errno::EINVAL)?;
         let endpoint = endpoint(server);

@@ -1,7 +1,7 @@
 //! The poll leader of the network ([`PollLeader`]): a thread blocked in a call of the stack, which the
-//! network device's next interrupt wakes. It polls the stack itself, which saves two context switches, to the
-//! poll thread and back. If the interrupted CPU runs another thread, the interrupt wakes the poll thread
-//! instead, which has a higher priority.
+//! network device's next interrupt wakes. The leader polls the stack itself, which saves two context
+//! switches: to the poll thread and back. If the interrupted CPU is running another thread, the interrupt
+//! wakes the poll thread instead, because the poll thread has a higher priority.
 
 use core::task::Context;
 
@@ -24,13 +24,13 @@ pub(crate) fn device_interrupt() {
     }
 }
 
-/// Takes note that a poll of the stack begins. The stack is locked.
+/// Notes that a poll of the stack begins. The stack is locked.
 #[inline]
 pub(super) fn begin_poll() {
     LEADER.begin_poll();
 }
 
-/// Takes note that the stack holds data back until the device's TX queue is empty. The stack is locked.
+/// Notes that the stack holds back data until the device's TX queue is empty. The stack is locked.
 #[inline]
 pub(super) fn hold() {
     LEADER.hold();
@@ -51,14 +51,14 @@ pub(super) fn lead(context: &Context<'_>) -> bool {
     must_poll || rx_interrupt::enable()
 }
 
-/// True if the calling thread runs at once when the interrupt finds an idle CPU: a thread that is pinned to
-/// another CPU may wait there for one that computes.
+/// Returns true if the calling thread can run as soon as an interrupt finds an idle CPU. A thread that is
+/// pinned to another CPU cannot: it may have to wait there for a thread that computes.
 fn may_lead() -> bool {
     !schedule::current().entity().is_pinned() || cpu::count() == 1
 }
 
-/// Ends the calling thread's role as the poll leader: it does not wait any more, and the poll thread handles
-/// received frames.
+/// Ends the calling thread's role as the poll leader, because it does not wait any more. After that, the poll
+/// thread handles received frames.
 pub(super) fn resign() {
     if devices::network().is_none() {
         return;

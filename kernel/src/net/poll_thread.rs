@@ -18,8 +18,8 @@ use crate::threads::wait::block_until;
 /// Size of the thread's stack in bytes.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Number of polls in a row after which the thread pauses: the device drops frames that come faster than they
-/// are handled, and a flood does not keep programs from running.
+/// Number of consecutive polls after which the thread pauses. So a flood of frames does not keep programs
+/// from running: the device drops frames that arrive faster than they are handled.
 const MAX_ROUNDS: u32 = 16;
 
 /// Length of the pause in nanoseconds.
@@ -28,29 +28,30 @@ const PAUSE: u64 = 1_000_000;
 /// Wait queue of the thread.
 static WAITER: WaitQueue = WaitQueue::new();
 
-/// Time of the thread's next poll if no other thread calls the stack before, in nanoseconds of the monotonic
-/// clock. `u64::MAX` while the thread polls, and if no timer of the stack runs.
+/// Time of the thread's next poll in nanoseconds of the monotonic clock, unless another thread calls the
+/// stack before. `u64::MAX` while the thread is polling, and while no timer of the stack runs.
 static WAKES: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// True if the thread has been called since its last poll.
+/// True if the thread has been woken since its last poll began.
 static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the thread.
 pub(super) fn start() -> Result<(), Errno> {
-    // A program that computes does not delay the handling of received frames.
+    // The priority is high, so that a program that computes does not delay the handling of received frames.
     let priority = HIGH_PRIO.into();
     let args = SpawnArgs { function: (run, 0), priority, stack_size: STACK_SIZE, cpu: None };
-    // `EAGAIN` would mean that the caller's socket has to wait.
+    // `spawn` fails with `EAGAIN`, which the caller would take as a reason to wait, so it is replaced by
+    // `ENOMEM`.
     lifecycle::spawn(&args).map(drop).map_err(|_| Errno::ENOMEM)
 }
 
-/// Wakes the thread, which polls the stack.
+/// Wakes the thread, so that it polls the stack.
 pub(super) fn call() {
     CALLED.store(true, Release);
     WAITER.wake();
 }
 
-/// Makes the thread poll the stack by `deadline`, in nanoseconds of the monotonic clock.
+/// Makes the thread poll the stack no later than `deadline`, in nanoseconds of the monotonic clock.
 pub(super) fn poll_by(deadline: u64) {
     if deadline < WAKES.load(Acquire) {
         call();
@@ -78,7 +79,7 @@ extern "C" fn run(_: usize) {
             WAITER.add(context);
             if CALLED.swap(false, AcqRel) { Poll::Ready(()) } else { Poll::Pending }
         });
-        // No interrupts while the thread polls.
+        // While the thread polls, interrupts are not needed.
         rx_interrupt::disable();
     }
 }

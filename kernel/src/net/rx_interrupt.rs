@@ -1,5 +1,5 @@
-//! The network device's RX interrupt. It is raised once: then a thread receives all frames, and enables the
-//! interrupt again before it sleeps or returns to its program.
+//! The network device's RX interrupt. After the device has raised it, it is disabled. Then a thread receives
+//! all frames, and enables the interrupt again before it sleeps or returns to its program.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -9,12 +9,13 @@ use crate::devices;
 /// True if the RX interrupt is enabled.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Records that the interrupt was raised.
+/// Records that the interrupt was raised, and so is disabled now.
 pub(super) fn note_raised() {
     IS_ENABLED.store(false, Release);
 }
 
-/// Enables the interrupt. Returns whether frames have been received already, for which none may be raised.
+/// Enables the interrupt. Returns true if frames have already been received. The device may raise no
+/// interrupt for these frames.
 pub(super) fn enable() -> bool {
     let Some(device) = devices::network() else { return false };
     if IS_ENABLED.swap(true, Acquire) {

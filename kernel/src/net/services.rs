@@ -55,7 +55,7 @@ unsafe extern "C" fn is_sending() -> bool {
 
 unsafe extern "C" fn random() -> u64 {
     let mut bytes = [0; 8];
-    // The network does not start without a source.
+    // This cannot fail, since the network does not start without a source of entropy.
     let _: Result<(), _> = entropy::fill(&mut bytes);
     u64::from_le_bytes(bytes)
 }

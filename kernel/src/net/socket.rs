@@ -1,4 +1,4 @@
-//! Creation of sockets: a line for each address family.
+//! Creates sockets. Each address family has a line here.
 
 use alloc::sync::Arc;
 
@@ -9,7 +9,8 @@ use hermit_io::Socket;
 
 use super::inet;
 
-/// Creates a socket of an address family, a type without flags, and a protocol, or 0 for the default one.
+/// Creates a socket of an address family, a type and a protocol. The type has no flags. Protocol 0 is the
+/// default protocol of the type.
 ///
 /// # Errors
 ///

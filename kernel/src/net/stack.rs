@@ -24,7 +24,7 @@ unsafe extern "C" {
     fn hermit_net_start(services: *const Services, settings: *const StackConfig) -> *const StackInstance;
 }
 
-/// The stack behind a sleeping mutex.
+/// The stack, protected by a sleeping mutex.
 #[derive(Debug)]
 pub(super) struct Network {
     mutex: Mutex,
@@ -38,7 +38,7 @@ unsafe impl Send for Network {}
 unsafe impl Sync for Network {}
 
 impl Network {
-    /// Starts the stack; `None` without memory.
+    /// Starts the stack. Returns `None` without memory.
     pub(super) fn start(services: &'static Services, settings: &'static StackConfig) -> Option<Self> {
         // SAFETY: `Start` requires arguments that are valid and unchanged for the life of the machine: both
         // are `'static`.
@@ -61,7 +61,7 @@ impl Network {
 }
 
 impl Network {
-    /// Size in bytes of the buffers that the stack keeps for later connections.
+    /// Returns the size in bytes of the buffers that the stack keeps for later connections.
     pub(super) fn kept_memory(&self) -> usize {
         self.mutex.with(|| {
             // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its
@@ -70,8 +70,8 @@ impl Network {
         })
     }
 
-    /// Frees the buffers that the stack keeps for later connections, unless a thread holds the lock, which
-    /// may be this one.
+    /// Frees the buffers that the stack keeps for later connections. Does nothing if a thread, possibly the
+    /// current one, holds the lock.
     pub(super) fn reclaim(&self) {
         let _: Option<()> = self.mutex.try_with(|| {
             // SAFETY: the mutex is held, and this is the pointer that the stack has returned for its
@@ -108,19 +108,19 @@ impl Stack {
         self.instance.stack
     }
 
-    /// Sets the time of the calls that follow.
+    /// Sets the time that the stack uses for the following calls.
     fn advance(&mut self) {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.advance)(self.own(), self.now) }
     }
 
-    /// Receives frames, handles expired timers and transmits; returns the time of the next timer.
+    /// Receives frames, handles expired timers and transmits. Returns the time of the next timer.
     pub(super) fn poll(&mut self) -> u64 {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.poll)(self.own(), self.now) }
     }
 
-    /// Transmits what preceding calls have queued; returns the time of the next timer.
+    /// Transmits the frames that preceding calls have queued. Returns the time of the next timer.
     pub(super) fn settle(&mut self) -> u64 {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.settle)(self.own(), self.now) }
@@ -143,7 +143,7 @@ impl Stack {
         unsafe { (self.instance.calls.close_all)(self.own()) }
     }
 
-    /// Returns true if all sent data has been delivered, after `close_all`.
+    /// Returns true if all sent data has been delivered. Called after `close_all`.
     pub(super) fn is_delivered(&mut self) -> bool {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.is_delivered)(self.own()) }
@@ -197,7 +197,8 @@ impl Stack {
         result(sent).map(to_usize)
     }
 
-    /// Receives into the start of `buffer`; returns the received bytes, and stores the sender of a datagram.
+    /// Receives into the start of `buffer`. Returns the received bytes. For a datagram, also stores the
+    /// sender's address.
     pub(super) fn receive<'buffer>(
         &mut self,
         socket: u64,
@@ -247,13 +248,13 @@ impl Stack {
         Ok(option.value)
     }
 
-    /// Readiness of the socket, packed ([`hermit_interface::Readiness::to_bits`]).
+    /// Returns the readiness of the socket, packed into bits ([`hermit_interface::Readiness::to_bits`]).
     pub(super) fn readiness(&mut self, socket: u64) -> u32 {
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.
         unsafe { (self.instance.calls.readiness)(self.own(), socket) }
     }
 
-    /// Writes addresses of a name that the machine defines itself; returns their number.
+    /// Writes the addresses of a name that the machine itself defines. Returns the number of addresses.
     pub(super) fn known_addresses(
         &mut self,
         name: &[u8],
@@ -267,7 +268,7 @@ impl Stack {
         Ok(room.min(to_usize(count)))
     }
 
-    /// Name servers and search domains that the network has provided.
+    /// Returns the name servers and search domains that the network has provided.
     pub(super) fn name_config(&mut self) -> NameConfig {
         let mut config = NameConfig::default();
         // SAFETY: `Stack` exists only with the mutex held; the arguments are valid until the call returns.

@@ -1,7 +1,7 @@
 //! Blocking calls: retries a call of the stack until it succeeds.
 //!
-//! The stack wakes waiters only while it is locked. So a thread that tries a call and adds itself to the
-//! waiters with the stack locked once misses no wake-up.
+//! The stack wakes waiters only while it is locked. So a thread misses no wake-up if it tries the call and
+//! adds itself to the waiters without unlocking the stack in between.
 
 use core::mem;
 use core::task::{Context, Poll};
@@ -14,14 +14,15 @@ use super::{act, poll_leader};
 use crate::sync::WaitQueue;
 use crate::threads::{deferred_block, schedule, wait};
 
-/// Maximum number of retries before the thread yields and checks its timeout: received frames of other
-/// sockets may keep the device busy without end.
+/// Maximum number of retries before the thread yields and checks its timeout. Without this limit, it could
+/// retry endlessly while frames for other sockets keep the device busy.
 const MAX_ROUNDS: u32 = 16;
 
-/// Calls the stack, and blocks while the call fails with `EAGAIN`, until the deadline in nanoseconds; then
-/// returns `EAGAIN`. If the first try succeeds, the device is not polled.
+/// Calls the stack, and blocks while the call fails with `EAGAIN`. At the deadline (in nanoseconds), returns
+/// `EAGAIN`. If the first try succeeds, the device is not polled.
 ///
-/// A thread that leaves the waiters tries once more, so that a wake-up of an exclusive waiter is not lost.
+/// A thread that stops waiting tries the call once more, so that a wake-up of an exclusive waiter is not
+/// lost.
 pub(super) fn wait_until<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -40,9 +41,9 @@ pub(super) fn wait_until<R>(
     })
 }
 
-/// Blocks until `poll` is ready, or until the deadline in nanoseconds: then `None`. Sockets may be among what
-/// it waits for: while the thread waits, it is the poll leader, which polls the stack after an interrupt of
-/// the device.
+/// Blocks until `poll` is ready. Returns `None` if it is not ready at the deadline (in nanoseconds). `poll`
+/// may wait for sockets: while the thread waits, it is the poll leader, so it polls the stack after an
+/// interrupt of the device.
 pub(crate) fn block_until<R>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
@@ -51,8 +52,8 @@ pub(crate) fn block_until<R>(
     wait::block_until(deadline, |context| leading.poll(context))
 }
 
-/// Does the same as [`block_until`] for a poll of several objects. Some of these objects may sleep while they
-/// are polled ([`wait::block_until_any`]).
+/// Does [`block_until`] for a `poll` of several objects. Some objects may sleep while they are polled
+/// ([`wait::block_until_any`]).
 pub(crate) fn block_until_any<R>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<R>,
@@ -61,10 +62,10 @@ pub(crate) fn block_until_any<R>(
     wait::block_until_any(deadline, |context| leading.poll(context))
 }
 
-/// A poll whose thread is the poll leader while it is pending.
+/// Wraps a poll. While the poll is pending, its thread is the poll leader.
 struct Leading<F> {
     poll: F,
-    /// True if the thread has been the poll leader, and resigns at the end.
+    /// True if the thread has become the poll leader. Then it must resign at the end.
     has_led: bool,
 }
 
@@ -73,14 +74,14 @@ impl<F> Leading<F> {
         Self { poll, has_led: false }
     }
 
-    /// Polls, after the stack if there is a reason to poll that.
+    /// Polls the stack if there is a reason to, and then calls the wrapped poll.
     fn poll<R>(&mut self, context: &mut Context<'_>) -> Poll<R>
     where
         F: FnMut(&mut Context<'_>) -> Poll<R>,
     {
         let mut polls_stack = poll_leader::must_poll();
         poll_and_lead(context, |context| {
-            // In further rounds the device has received frames.
+            // A further round begins only if the device has received frames.
             if mem::replace(&mut polls_stack, true) {
                 super::poll_received();
             }
@@ -99,7 +100,8 @@ impl<F> Drop for Leading<F> {
     }
 }
 
-/// Polls. While pending, makes the thread the poll leader, and polls again if the stack must be polled.
+/// Calls the wrapped poll. If it is pending, makes the thread the poll leader, and calls it again if the
+/// stack must be polled.
 #[inline]
 fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> Poll<R> {
     for _ in 0..MAX_ROUNDS {
@@ -109,7 +111,7 @@ fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context
         }
     }
     deferred_block::yield_now();
-    // Retry at once.
+    // Too many rounds: the task polls again at once, but other threads can run in between.
     context.waker().wake_by_ref();
     Poll::Pending
 }
@@ -117,11 +119,11 @@ fn poll_and_lead<R>(context: &mut Context<'_>, mut poll: impl FnMut(&mut Context
 /// Attempt of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// The first one: the thread is not among the waiters, and not the poll leader.
+    /// The first attempt: the thread is not among the waiters, and is not the poll leader.
     First,
     /// A retry: the thread may have been woken.
     Repeated,
-    /// The last one: the deadline has passed.
+    /// The last attempt: the deadline has passed.
     Last,
 }
 
@@ -138,8 +140,8 @@ fn poll<R>(
     })
 }
 
-/// Calls the stack, or adds the thread to the waiters, with the stack locked once. Polls only if the call
-/// fails: the thread that woke this one has polled already.
+/// Locks the stack, calls it, and adds the thread to the waiters if the call fails with `EAGAIN`. Polls the
+/// stack only if the call fails, because the thread that woke this one has already polled.
 fn try_or_wait<R>(
     network: &Network,
     waiters: &WaitQueue,
@@ -153,7 +155,7 @@ fn try_or_wait<R>(
         }
         let mut is_polled = false;
         loop {
-            // The only call of `action`, so that it is inlined.
+            // `action` is called at only one place, so that the compiler inlines it.
             let result = action(stack);
             if !matches!(result, Err(Errno::EAGAIN)) {
                 return result;
@@ -171,8 +173,8 @@ fn try_or_wait<R>(
     })
 }
 
-/// Removes the thread from the waiters, polls, and calls the stack: events that this poll finds need not wake
-/// the thread.
+/// Removes the thread from the waiters, then polls, then calls the stack. In this order, events that the poll
+/// finds do not wake the thread without need.
 pub(super) fn poll_and<R>(
     network: &Network,
     waiters: &WaitQueue,

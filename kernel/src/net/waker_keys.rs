@@ -1,4 +1,4 @@
-//! Waker keys: the stack names the waiters of a socket by a number.
+//! Waker keys: numbers by which the stack names the waiters of a socket.
 
 use alloc::sync::Arc;
 
@@ -19,7 +19,7 @@ struct Waiters {
     exclusive: WaitQueue,
 }
 
-/// A waker key with its wait queues. The stack must not use it any more when it is dropped.
+/// A waker key with its wait queues. The stack must not use the key any more when this value is dropped.
 #[derive(Debug)]
 pub(super) struct WakerKey {
     number: usize,
@@ -42,26 +42,26 @@ impl WakerKey {
             }
             let plan = table.plan();
             drop(table);
-            // Allocated without the spinlock, which masks interrupts; freed without it if another thread has
-            // grown the table.
+            // The chunk is allocated without the spinlock, which masks interrupts. If another thread has
+            // grown the table meanwhile, the chunk is also freed without the spinlock.
             let chunk = plan.ok_or(Errno::ENOMEM)?.allocate().map_err(|_| Errno::ENOMEM)?;
             let surplus = TABLE.lock().grow(chunk);
             drop(surplus);
         }
     }
 
-    /// The number for the stack.
+    /// Returns the number that the stack uses.
     pub(super) const fn number(&self) -> usize {
         self.number
     }
 
-    /// Waiters that are all woken.
+    /// Returns the queue of waiters that are all woken by each event.
     pub(super) fn waiters(&self) -> &WaitQueue {
         &self.waiters.all
     }
 
-    /// Exclusive waiters: each event wakes one of them. They are for events that one thread consumes: a
-    /// connection to accept, or a datagram.
+    /// Returns the queue of exclusive waiters: each event wakes only one of them. It is for events that a
+    /// single thread consumes: a connection to accept, or a datagram.
     ///
     /// No wake-up is lost: a woken thread retries its call, and waits again only if the call fails with
     /// `EAGAIN`. So while threads wait, at least as many woken threads have yet to retry as there are events.

@@ -8,12 +8,13 @@ use hermit_sched::mutex::{UNLOCKED, lock_contended, try_lock, unlock};
 
 use crate::threads::{futex, schedule};
 
-/// A sleeping mutex around operations rather than around data.
+/// A sleeping mutex that protects operations rather than data.
 ///
-/// Unlocking wakes the thread that has waited longest. The lock is not handed over: a thread that arrives
-/// before that one runs may take it first.
+/// Unlocking wakes the thread that has waited longest, but does not hand the lock over to it: another thread
+/// may take the lock before the woken thread runs.
 ///
-/// A thread that locks it may sleep, so it must hold no spinlock, which is checked even if the mutex is free.
+/// A thread that locks the mutex may sleep, so it must not hold a spinlock. This is checked even if the mutex
+/// is free.
 #[derive(Debug)]
 pub(crate) struct Mutex(AtomicU32);
 
@@ -40,7 +41,7 @@ impl Mutex {
         try_lock(&self.0).then(|| self.run_locked(action))
     }
 
-    /// Runs `action` with the mutex, which the caller has locked, and unlocks it.
+    /// Runs `action` and then unlocks the mutex. The caller has locked it.
     #[inline]
     fn run_locked<R>(&self, action: impl FnOnce() -> R) -> R {
         let result = action();
@@ -59,17 +60,19 @@ impl Mutex {
     fn lock_contended(&self) {
         lock_contended(&self.0, |value| {
             schedule::count_sleep();
-            // `EAGAIN`: the value has changed meanwhile.
+            // `EAGAIN` means that the value has already changed.
             let _: Result<(), Errno> = futex::wait(&self.0, value, None);
         });
     }
 }
 
-/// Checks that there are no threads yet: before, interrupts are masked, and a mutex is always free.
+/// Checks that there are no threads yet. Before the first thread, interrupts are masked, but a mutex is
+/// always free, so locking it is allowed.
 ///
 /// # Panics
 ///
-/// If there are: interrupts are masked because a spinlock is held, or an interrupt is being handled.
+/// If there are threads. Then interrupts are masked because a spinlock is held or an interrupt is being
+/// handled, and the thread must not sleep.
 #[cold]
 fn assert_no_threads() {
     assert!(schedule::try_current().is_none(), "a mutex is locked where a thread must not sleep");

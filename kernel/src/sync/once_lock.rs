@@ -4,8 +4,9 @@ use hermit_hal::once::Once;
 
 use super::Mutex;
 
-/// A value that the first thread that asks for it initialises. Others sleep meanwhile: initialisation may
-/// take long, and the thread that does it may be preempted by one that asks.
+/// A value that is initialised by the first thread that asks for it. Other threads that ask sleep until then,
+/// instead of spinning: the initialisation may take long, and a thread that spins might preempt the
+/// initialising thread.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     value: Once<T>,
@@ -24,13 +25,14 @@ impl<T> OnceLock<T> {
         self.value.get()
     }
 
-    /// The value, which the first call initialises. `initialize` must not use this value.
+    /// Returns the value. The first call initialises it with `initialize`, which must not use the same
+    /// [`OnceLock`].
     pub(crate) fn get_or_init(&self, initialize: impl FnOnce() -> T) -> &T {
         self.get().unwrap_or_else(|| self.mutex.with(|| self.value.call_once(initialize)))
     }
 
-    /// The value, which the first call initialises whose `initialize` does not fail. That must not use this
-    /// value.
+    /// Returns the value. The first call whose `initialize` succeeds initialises it. `initialize` must not
+    /// use the same [`OnceLock`].
     pub(crate) fn get_or_try_init<E>(&self, initialize: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
             Some(value) => Ok(value),

@@ -5,8 +5,8 @@ use core::task::Context;
 use hermit_hal::sync::SpinLock;
 use hermit_io::WakerQueue;
 
-/// A wait queue: wakers in the order of their arrival, each once. Its operations take constant time, except
-/// [`hermit_io::WaitQueue::wake`], which wakes each waiter without the lock.
+/// A wait queue: wakers in the order of their arrival, each only once. Its operations take constant time,
+/// except [`hermit_io::WaitQueue::wake`], which wakes all waiters after it has released the lock.
 #[derive(Debug)]
 pub(crate) struct WaitQueue(SpinLock<WakerQueue>);
 
@@ -29,7 +29,7 @@ impl hermit_io::WaitQueue for WaitQueue {
     fn add(&self, context: &Context<'_>) {
         let added = self.0.lock().add(context.waker());
         if added.is_err() {
-            // Without memory for the queue the task polls again at once instead of waiting.
+            // Without memory for the queue, the task polls again at once instead of waiting.
             context.waker().wake_by_ref();
         }
     }

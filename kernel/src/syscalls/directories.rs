@@ -15,8 +15,8 @@ use crate::files::system::File;
 use crate::files::system::mounted;
 use crate::threads::wait::complete;
 
-/// Buffers up to this size, in bytes, get all entries or none, since std as published asks once and takes
-/// `EINVAL` for a buffer that is too small, up to this size.
+/// Size in bytes up to which a buffer gets either all entries of a directory or none. The published std makes
+/// only one call, and expects `EINVAL` if the buffer is too small. It tries buffers up to this size.
 const MAX_BUFFER_FOR_ALL: usize = 1 << 20;
 
 /// Alignment of entries in bytes.
@@ -25,7 +25,7 @@ const ALIGNMENT: usize = align_of::<dirent64>();
 /// Maximum size of an entry in bytes.
 const MAX_ENTRY: usize = size_of::<dirent64>().next_multiple_of(ALIGNMENT);
 
-/// Appends an entry, if there is room for all of it.
+/// Appends an entry if the buffer has room for the whole entry.
 fn append(buffer: &mut ReadBuffer<'_>, entry: &DirEntry<'_>) -> ControlFlow<()> {
     const NAME: usize = offset_of!(dirent64, d_name);
     let size = (NAME + entry.name.len() + 1).next_multiple_of(ALIGNMENT);
@@ -49,16 +49,16 @@ fn append(buffer: &mut ReadBuffer<'_>, entry: &DirEntry<'_>) -> ControlFlow<()> 
     }
 }
 
-/// The open file or directory that an object is.
+/// Returns the open file or directory of an object.
 ///
 /// # Errors
 ///
-/// `ENOTDIR` if it is neither.
+/// `ENOTDIR` if the object is neither a file nor a directory.
 fn directory(object: &dyn Object) -> Result<&File, Errno> {
     file(object).ok_or(Errno::ENOTDIR)
 }
 
-/// Stores entries from the position on; returns the number of bytes, and whether those were all.
+/// Stores entries, starting at the position. Returns the number of bytes, and true if these were all entries.
 fn read_entries(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Result<(usize, bool), Errno> {
     let mut buffer = ReadBuffer::new(buffer);
     let mut is_complete = true;

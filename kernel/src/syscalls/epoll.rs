@@ -21,7 +21,7 @@ use crate::threads::schedule;
 use crate::threads::wait::block_until;
 use crate::{descriptors, fallible};
 
-/// Shared references on the kernel's heap.
+/// Allocates shared references on the kernel's heap.
 #[derive(Debug)]
 struct Heap;
 
@@ -33,7 +33,7 @@ impl TryArc for Heap {
 
 type Epoll = hermit_io::Epoll<RawSpinLock, Heap>;
 
-/// Serialises calls that add an instance to another.
+/// Serialises calls that add an epoll instance to another instance.
 static NESTING: Mutex = Mutex::new();
 
 /// Returns the epoll instance that an object is.
@@ -45,7 +45,8 @@ fn instance(object: &dyn Object) -> Result<&Epoll, Errno> {
     Epoll::of(object).ok_or(Errno::EINVAL)
 }
 
-/// Makes an operation on the set of `epfd`; `event` is there unless the operation needs none.
+/// Executes an operation (`EPOLL_CTL_`) on the set of `epfd`. `event` is `None` only if the operation needs
+/// no event.
 fn control(epfd: i32, operation: i32, fd: i32, event: Option<epoll_event>) -> Result<(), Errno> {
     let (epoll, object) = (descriptors::get(epfd)?, descriptors::get(fd)?);
     if !object.is_watchable() {
@@ -62,19 +63,19 @@ fn control(epfd: i32, operation: i32, fd: i32, event: Option<epoll_event>) -> Re
     }
 }
 
-/// Checks a maximum number of events, which must have a size that fits an `i32`.
+/// Checks a maximum number of events: the size of so many events must fit into an `i32`.
 fn check_max(max: i32) -> Result<(), Errno> {
     let size = usize::try_from(max).ok().and_then(|max| max.checked_mul(size_of::<epoll_event>()));
     let is_valid = size.is_some_and(|size| size > 0 && i32::try_from(size).is_ok());
     if is_valid { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// End of a wait that begins now and takes at most `timeout` nanoseconds.
+/// Returns the deadline of a wait that begins now and has a timeout in nanoseconds.
 fn deadline(timeout: Option<u64>) -> Option<u64> {
     timeout.map(|timeout| clock::monotonic().saturating_add(timeout))
 }
 
-/// Waits for events, for at most `timeout` nanoseconds; returns their number.
+/// Waits for events, at most until the timeout in nanoseconds. Returns the number of events.
 fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>) -> Result<i32, Errno> {
     let object = descriptors::get(epfd)?;
     let (epoll, max) = (instance(&*object)?, events.len());
@@ -89,14 +90,14 @@ fn wait(epfd: i32, events: &mut [MaybeUninit<epoll_event>], timeout: Option<u64>
     if count == 0 && timeout != Some(0) {
         let waited =
             waiting::block_until(deadline(timeout), |context| epoll.poll_wait(context, max, &mut deliver));
-        // After a timeout, the events that came at the same time. For the events left over, another thread is
-        // woken.
+        // After a timeout, the scan takes events that came at the same time, and wakes another thread if it
+        // leaves events.
         count = waited.unwrap_or_else(|| epoll.scan(&context, max, &mut deliver));
     }
     Ok(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// [`wait`] with the address of the program's array for the events.
+/// Does [`wait`] with the address of the program's array for the events.
 fn wait_into(
     epfd: i32,
     events: UserSliceMut<'_, MaybeUninit<epoll_event>>,
@@ -105,7 +106,8 @@ fn wait_into(
     if events.is_null() { wait_without_memory(epfd, timeout) } else { wait(epfd, events.get()?, timeout) }
 }
 
-/// Waits for an event that cannot be stored: it stays in the set, and the call fails with `EFAULT`.
+/// Waits for an event when the array is invalid. The event stays in the set, and the call fails with
+/// `EFAULT`.
 fn wait_without_memory(epfd: i32, timeout: Option<u64>) -> Result<i32, Errno> {
     let object = descriptors::get(epfd)?;
     let epoll = instance(&*object)?;

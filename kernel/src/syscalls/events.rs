@@ -21,8 +21,8 @@ use crate::{descriptors, fallible, shutdown};
 
 pub(super) const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// Fills in the events of each descriptor, and returns the number of those that have any; pending if none
-/// has.
+/// Fills in the events of each descriptor. Returns the number of descriptors that have events, or `Pending`
+/// if no descriptor has any.
 fn poll_all(context: &mut Context<'_>, descriptors: &mut [pollfd]) -> Poll<i32> {
     let mut count = 0;
     for entry in descriptors {
@@ -44,7 +44,7 @@ fn events(context: &mut Context<'_>, entry: &pollfd) -> i16 {
 }
 
 export_plain! {
-    /// Returns -1 on failure, not `-errno`: std compares with it.
+    /// Returns -1 on failure, not `-errno`, since std compares the result with -1.
     fn sys_poll as poll(fds: *mut pollfd, nfds: nfds_t, timeout: i32) -> i32
     where entries: UserSliceMut::new(fds, nfds) {
         let entries = match entries.get() {
@@ -57,14 +57,14 @@ export_plain! {
         let timeout_ns = u64::try_from(timeout).ok().map(|timeout| timeout * NANOSECONDS_PER_MILLISECOND);
         let deadline = timeout_ns.map(|timeout_ns| clock::monotonic().saturating_add(timeout_ns));
         let poll = |context: &mut Context<'_>| poll_all(context, entries);
-        // A call that does not wait need not become the poll leader.
+        // A call with a timeout of 0 does not wait, so its thread need not become the poll leader.
         let polled =
             if timeout == 0 { block_until_any(deadline, poll) } else { waiting::block_until_any(deadline, poll) };
         polled.unwrap_or(0)
     }
 }
 
-/// Opens a pipe; returns the descriptors of its end for reading and of that for writing.
+/// Opens a pipe. Returns the descriptor of its read end and the descriptor of its write end.
 fn open_pipe(nonblocking: bool) -> Result<[i32; 2], Errno> {
     let (reader, writer) = (descriptors::reserve()?, descriptors::reserve()?);
     let pipe = Pipe::<RawSpinLock, _>::new(WaitQueue::new)?;

@@ -2,8 +2,9 @@
 //!
 //! A call by path checks its arguments, converts the flags, and calls the virtual file system. Most calls may
 //! wait for the host, and block on a future ([`complete`]). Calls that programs make often, such as `open`,
-//! have a short path that ends at once if the file is in the ramfs or cached. Results are converted from the
-//! file system's types to the structures of the ABI here, so that the file systems do not depend on it.
+//! have a fast path that does not wait if the file is in the ramfs or cached. This module also converts
+//! results from the file systems' types to the structures of the ABI, so the file systems do not depend on
+//! the ABI.
 
 use core::ffi::c_char;
 
@@ -21,7 +22,7 @@ use crate::descriptors::{self, Handle};
 use crate::files::{self, vfs};
 use crate::threads::wait::complete;
 
-/// Permission bits of a mode, with those for sticky directories.
+/// Permission bits of a mode, including the set-ID and sticky bits.
 const PERMISSIONS: u32 = 0o7777;
 
 /// Does the same as [`sys_open_path`] out of line, for calls that programs make less often.
@@ -57,12 +58,12 @@ pub(super) fn to_stat(found: &file_properties) -> Result<stat, Errno> {
     })
 }
 
-/// A mode in the 16 bits that it has in [`statx`].
+/// Converts a mode to the 16 bits of the field in [`statx`].
 fn mode(mode: u32) -> u16 {
     u16::try_from(mode & u32::from(u16::MAX)).unwrap_or(0)
 }
 
-/// Properties of a file as `statx` returns them.
+/// Converts the properties of a file to the format of `statx`.
 fn to_statx(found: &file_properties) -> statx {
     let time = |tv_sec, tv_nsec| statx_timestamp { tv_sec, tv_nsec, ..statx_timestamp::default() };
     statx {
@@ -85,7 +86,7 @@ fn to_statx(found: &file_properties) -> statx {
     }
 }
 
-/// Properties of an object that is no file, as `statx` returns them.
+/// Converts the properties of an object that is not a file to the format of `statx`.
 fn object_to_statx(found: Stat) -> statx {
     statx {
         stx_mask: STATX_BASIC_STATS,
@@ -97,7 +98,7 @@ fn object_to_statx(found: Stat) -> statx {
     }
 }
 
-/// Properties of an object that is no file, as `get_properties` returns them.
+/// Converts the properties of an object that is not a file to the format of `get_properties`.
 fn object_to_properties(found: Stat) -> file_properties {
     let Stat { mode, size, block_size, .. } = found;
     file_properties {
@@ -110,8 +111,8 @@ fn object_to_properties(found: Stat) -> file_properties {
     }
 }
 
-/// Returns the result of `statx` or `get_properties`: by `of_file` for files, by `of_object` for other
-/// objects.
+/// Returns the result of `statx` or `get_properties`. `of_file` converts the properties of a file,
+/// `of_object` those of another object.
 #[inline(never)]
 fn properties<T>(
     (fd, path, flags): (i32, &[u8], i32),
@@ -133,7 +134,7 @@ fn properties<T>(
     files::properties(path, symlinks).map(|found| of_file(&found))
 }
 
-/// The change that a call asks for by one of its two times.
+/// Converts one of the two times of a call to the change that it stands for.
 fn set_time(time: timespec) -> Result<Option<SetTime>, Errno> {
     match time.tv_nsec {
         UTIME_OMIT => Ok(None),
@@ -146,7 +147,8 @@ fn set_time(time: timespec) -> Result<Option<SetTime>, Errno> {
     }
 }
 
-/// The changes that a call asks for by two times, or by none.
+/// Returns the changes for the two times of a call. If the program passes no times, both become the current
+/// time.
 pub(super) fn set_times(times: UserSlice<'_, timespec>) -> Result<SetAttr, Errno> {
     let (atime, mtime) = match times.get_if_some()? {
         Some(&[atime, mtime]) => (set_time(atime)?, set_time(mtime)?),
@@ -155,12 +157,12 @@ pub(super) fn set_times(times: UserSlice<'_, timespec>) -> Result<SetAttr, Errno
     Ok(SetAttr { atime, mtime, ..SetAttr::default() })
 }
 
-/// The change of permission bits that a call asks for.
+/// Returns the change of the permission bits to those in `mode`.
 pub(super) fn set_permissions(mode: u32) -> SetAttr {
     SetAttr { permissions: Some(mode & PERMISSIONS), ..SetAttr::default() }
 }
 
-/// Stores a path; returns its length.
+/// Stores a path and returns its length.
 fn store_path(path: &[u8], buffer: UserBuffer<'_>) -> Result<isize, Errno> {
     let buffer = buffer.get()?;
     let destination = buffer.get_mut(..path.len()).ok_or(Errno::ERANGE)?;
@@ -196,8 +198,8 @@ export! {
     ) -> i32
     where path: UserSlice::new(path, length), out: UserOut::new(out) {
         let (path, mut out) = (path.get()?, out);
-        // Without a descriptor: the properties are stored in their place, whatever the flags say of symbolic
-        // links.
+        // The fast path for calls without a descriptor. It stores the properties directly in the program's
+        // memory, whether symbolic links are followed or not.
         if fd == AT_FDCWD
             && let Ok(place) = out.get_mut()
             && files::properties_now(path, place).is_some()
@@ -283,7 +285,7 @@ export! {
             _ => return Err(Errno::EINVAL),
         };
         let changes = set_times(times)?;
-        // Then Linux does not even look for the file.
+        // If nothing changes, Linux does not even look for the file.
         if changes == SetAttr::default() {
             return Ok(0);
         }
@@ -303,7 +305,8 @@ export! {
     fn sys_realpath as realpath(name: *const c_char, buffer: *mut u8, size: usize) -> isize
     where path: UserText::new(name), buffer: UserBuffer::buffer(buffer, size) {
         let found = complete(vfs()?.real_path(path.get(MAX_PATH)?))?;
-        // No call with this path would succeed; `realpath` of C libraries on Linux fails so.
+        // No call with such a long path would succeed. `realpath` of C libraries on Linux fails in the same
+        // way.
         if found.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }

@@ -1,10 +1,10 @@
 //! Name resolution: `getaddrinfo`, and the files that it reads.
 //!
-//! The result is a linked list that C code walks and `freeaddrinfo` frees. Each entry is one allocation, with
-//! the `addrinfo` as its first field and the socket address after it, so that the program's pointer to the
-//! `addrinfo` is the pointer to the allocation. The lookup itself is in [`crate::net::lookup`]. Files are
-//! read through [`OPEN_TO_READ`], or from the initramfs if the program does not use files: then they are as
-//! the loader has passed them.
+//! The result is a linked list that C code walks and `freeaddrinfo` frees. Each entry is one allocation: the
+//! `addrinfo` is its first field, and the socket address follows. So the program's pointer to the `addrinfo`
+//! is also the pointer to the allocation. The lookup itself is in [`crate::net::lookup`]. Files are read
+//! through [`OPEN_TO_READ`]. If the program does not use files, they are read from the initramfs, which is
+//! then unchanged.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ const CHUNK_SIZE: usize = 4096;
 #[derive(Debug)]
 #[repr(C)]
 struct ResultEntry {
-    /// First field: the program has a pointer to it, which is also that of the entry.
+    /// The first field, so that the program's pointer to it is also the pointer to the entry.
     info: addrinfo,
     address: Address,
 }
@@ -78,7 +78,7 @@ impl Lookup {
         Ok(Self { families, socket_type: hints.ai_socktype, protocol, port })
     }
 
-    /// The addresses of `name`, or loopback addresses without a name.
+    /// Returns the addresses of `name`, or loopback addresses if there is no name.
     fn addresses(&self, name: Option<&[u8]>) -> Result<Vec<Found>, GaiError> {
         let Some(name) = name else { return self.loopback() };
         resolve(name, self.families, file_text).map_err(|failure| match failure {
@@ -102,7 +102,7 @@ impl Lookup {
     }
 }
 
-/// Text of a file, up to [`MAX_FILE_LEN`] bytes; empty if it cannot be read.
+/// Returns the text of a file, up to [`MAX_FILE_LEN`] bytes. The text is empty if the file cannot be read.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ fn file_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
         Ok(Handle::File(file)) => read_text(file.file()),
         _ => Ok(Vec::new()),
     };
-    // Nothing was written to it, so there is no error to report.
+    // Nothing was written to the file, so the close has no error to report.
     let _: Result<(), Errno> = descriptors::close_one(descriptor);
     text
 }
@@ -145,7 +145,8 @@ fn read_text(file: &dyn FileObject) -> Result<Vec<u8>, Errno> {
     Ok(text)
 }
 
-/// Text of a file of the initial tree; of several entries for it the last one counts.
+/// Returns the text of a file in the initramfs. If the archive has several entries for the file, the last one
+/// is used.
 fn initial_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
     let entries = tree::archive().map(Entries::new).into_iter().flatten().map_while(Result::ok);
     let names = || path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
@@ -159,7 +160,7 @@ fn initial_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
     Ok(text)
 }
 
-/// Moves an entry to memory of its own; `None` without memory. It is freed as a `Box`.
+/// Moves an entry to memory of its own, which is later freed as a `Box`. Returns `None` without memory.
 fn allocate<'a>(entry: ResultEntry) -> Option<&'a mut ResultEntry> {
     let mut block = Vec::new();
     block.try_reserve_exact(1).ok()?;
@@ -167,7 +168,7 @@ fn allocate<'a>(entry: ResultEntry) -> Option<&'a mut ResultEntry> {
     Box::leak(block.into_boxed_slice()).first_mut()
 }
 
-/// Allocates the linked list that the program gets, from its end on; `EAI_MEMORY`.
+/// Allocates the linked list for the program, starting with its last entry. Fails with `EAI_MEMORY`.
 fn list(lookup: Lookup, addresses: &[Found]) -> Result<*mut addrinfo, GaiError> {
     let mut next = ptr::null_mut();
     for found in addresses.iter().rev() {
@@ -237,7 +238,7 @@ fn look_up(
     })
 }
 
-/// Hints for a lookup without any: all families, types and protocols.
+/// The hints if the program passes none: all families, types and protocols.
 const NO_HINTS: addrinfo = addrinfo {
     ai_flags: 0,
     ai_family: AF_UNSPEC,

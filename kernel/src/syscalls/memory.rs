@@ -63,7 +63,8 @@ export_plain! {
     }
 }
 
-/// The access that `PROT_` bits stand for; `EACCES` for memory that is writable and executable.
+/// Converts `PROT_` bits to an access. Fails with `EACCES` for memory that would be both writable and
+/// executable.
 fn access(bits: u32) -> Result<Access, Errno> {
     if bits & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
         return Err(Errno::EINVAL);

@@ -42,7 +42,7 @@ export_plain! {
         errno::get()
     }
 
-    /// Returns -1 on failure, not `-errno`: std compares with it.
+    /// Returns -1 on failure, not `-errno`, since std compares the result with -1.
     fn sys_read_entropy as read_entropy(buf: *mut u8, len: usize, flags: u32) -> isize
     where buffer: UserBuffer::buffer(buf, len) {
         match fill_random(buffer, flags) {
@@ -54,7 +54,8 @@ export_plain! {
         }
     }
 
-    /// Returns -1 on failure, as `sys_read_entropy` does: the crate getrandom compares with it.
+    /// Returns -1 on failure, as `sys_read_entropy` does, since the crate getrandom compares the result with
+    /// -1.
     fn sys_secure_rand32 as secure_rand32(value: *mut u32) -> i32
     where out: UserOut::new(value) {
         status(random_bytes().and_then(|bytes| out.write(u32::from_ne_bytes(bytes))))
@@ -77,12 +78,12 @@ fn random_bytes<const SIZE: usize>() -> Result<[u8; SIZE], Errno> {
     Ok(bytes)
 }
 
-/// 0 or -1, for a function of random numbers.
+/// Converts the result of a function for random numbers to 0 or -1.
 fn status(result: Result<(), Errno>) -> i32 {
     result.inspect_err(|error| random_failed(*error)).map_or(-1, |()| 0)
 }
 
-/// Sets `errno`; warns of a machine without a source of entropy.
+/// Sets `errno`. Prints a warning if the machine has no source of entropy.
 fn random_failed(error: Errno) {
     if error == Errno::ENOSYS {
         entropy::warn_of_missing_source();

@@ -14,7 +14,7 @@ use super::{count, export};
 use crate::descriptors;
 use crate::net::socket::create;
 
-/// The socket that an object should be.
+/// Returns the socket of an object. Fails with `ENOTSOCK` if the object is not a socket.
 fn expect_socket(object: &dyn Object) -> Result<&dyn Socket, Errno> {
     object.as_socket().ok_or(Errno::ENOTSOCK)
 }
@@ -34,19 +34,20 @@ fn with_result(
 }
 
 fn accept(fd: i32, mut from: UserResult<'_>) -> Result<i32, Errno> {
-    // Without a free descriptor the connection stays in the listener's queue.
+    // The descriptor is reserved first. If no descriptor is free, the connection stays in the listener's
+    // queue.
     let (listener, reserved) = descriptors::get_and_reserve(fd)?;
     let socket = expect_socket(&*listener)?.accept(from.if_wanted())?;
     Ok(reserved.open(socket))
 }
 
-/// Flags that calls that send accept, and flags that calls that receive accept. `MSG_NOSIGNAL` has no effect:
-/// there is never a `SIGPIPE`.
+/// The flags that sending calls accept, and the flags that receiving calls accept. `MSG_NOSIGNAL` has no
+/// effect, since `SIGPIPE` does not exist.
 const SEND_FLAGS: i32 = MSG_DONTWAIT | MSG_NOSIGNAL;
 const RECEIVE_FLAGS: i32 = MSG_PEEK | MSG_DONTWAIT | MSG_WAITALL | MSG_NOSIGNAL;
 
-/// The flags of a call. `EOPNOTSUPP` for flags that it does not know, and for peeking until the buffer is
-/// full.
+/// Converts the flags of a call. Fails with `EOPNOTSUPP` for flags that the call does not support, and for
+/// `MSG_PEEK` with `MSG_WAITALL`.
 fn message_flags(flags: i32, known: i32) -> Result<MessageFlags, Errno> {
     const PEEK_ALL: i32 = MSG_PEEK | MSG_WAITALL;
     if flags & !known != 0 || flags & PEEK_ALL == PEEK_ALL {
@@ -73,7 +74,7 @@ fn receive(
     Ok(count(buffer.len()))
 }
 
-/// [`receive`], and stores the sender's address.
+/// Does [`receive`], and stores the sender's address.
 fn receive_from(
     fd: i32,
     buffer: UserBuffer<'_>,

@@ -11,7 +11,7 @@ use super::export;
 use super::time::nanoseconds;
 use crate::threads::{deferred_block, futex};
 
-/// Deadline of a futex wait by the monotonic clock.
+/// Converts the timeout of a futex wait to a deadline of the monotonic clock.
 fn deadline(timeout: timespec, flags: u32) -> Result<u64, Errno> {
     let timeout = nanoseconds(timeout)?;
     let start = if flags & FUTEX_RELATIVE_TIMEOUT != 0 { clock::monotonic() } else { 0 };
@@ -45,13 +45,14 @@ export! {
     }
 }
 
-/// Decrements a semaphore's count; `EAGAIN` if it is 0.
+/// Decrements a semaphore's count. Fails with `EAGAIN` if the count is 0.
 fn decrement(count: &AtomicU32) -> Result<(), Errno> {
     let taken = count.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1));
     taken.map(drop).map_err(|_| Errno::EAGAIN)
 }
 
-// A semaphore is its count, stored in place of the program's handle. Waiters use the count as a futex.
+// A semaphore consists only of its count, which is stored in the program's handle itself. Waiters use the
+// count as a futex.
 export! {
     fn sys_sem_init as sem_init(sem: *mut sem_t, pshared: i32, value: u32) -> i32
     where count: UserAtomic::new(sem) {
@@ -83,7 +84,7 @@ export! {
         decrement(count.get()?).map(|()| 0)
     }
 
-    /// The timeout is a time of the wall clock; null for none.
+    /// The timeout is a time of the wall clock. Null means no timeout.
     fn sys_sem_timedwait as sem_timedwait(sem: *mut sem_t, abs_timeout: *const timespec) -> i32
     where count: UserAtomic::new(sem), timeout: UserPtr::new(abs_timeout) {
         let count = count.get()?;
@@ -120,7 +121,7 @@ export! {
         deferred_block::wait(id).map(|()| 0)
     }
 
-    /// Wakes all waiters whatever `count` is: they check their condition again.
+    /// Wakes all waiters, whatever `count` is. This is allowed, since they check their condition again.
     fn sys_notify as notify(id: usize, _count: i32) -> i32 {
         deferred_block::notify(id);
         Ok(0)

@@ -10,19 +10,19 @@ use crate::threads::schedule;
 
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 
-/// A duration or time in nanoseconds, saturating; `EINVAL` if it is negative or `tv_nsec` is not below a
-/// second.
+/// Converts a duration or time to nanoseconds. Saturates if it is too large. Fails with `EINVAL` if it is
+/// negative, or if `tv_nsec` is not below a second.
 pub(super) fn nanoseconds(time: timespec) -> Result<u64, Errno> {
     let seconds = u64::try_from(time.tv_sec).map_err(|_| Errno::EINVAL)?;
     let rest = u64::try_from(time.tv_nsec).ok().filter(|&rest| rest < NANOSECONDS).ok_or(Errno::EINVAL)?;
     Ok(seconds.saturating_mul(NANOSECONDS).saturating_add(rest))
 }
 
-/// Seconds and nanoseconds of a time in nanoseconds.
+/// Converts a time in nanoseconds to seconds and nanoseconds.
 #[inline]
 fn seconds(now: u64) -> timespec {
     let (seconds, rest) = (now / NANOSECONDS, now % NANOSECONDS);
-    // Neither is near the maximum.
+    // Neither conversion can fail: the seconds and the rest are far below the maximum.
     timespec { tv_sec: seconds.cast_signed(), tv_nsec: i32::try_from(rest).unwrap_or_default() }
 }
 

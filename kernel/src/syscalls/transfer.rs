@@ -1,10 +1,10 @@
 //! Reading, writing and seeking.
 //!
-//! Each call has three paths, and tries the fastest one first. The first one uses the page window of the
-//! descriptor: a single byte is read and written without a call of another function, so that no register must
-//! be saved. The second one (`..._now`) locks the descriptor and asks the file system for what it can do with
-//! a spinlock held. The third one (`..._long`) does everything else: it takes a reference to the object,
-//! unlocks the descriptor, and may block.
+//! Each call has three paths, and tries the fastest one first. The first path uses the page window of the
+//! descriptor. It reads or writes a single byte without calling another function, so no registers must be
+//! saved. The second path (`..._now`) locks the descriptor, and asks the file system to serve the call while
+//! the spinlock is held. The third path (`..._long`) does everything else: it takes a reference to the
+//! object, unlocks the descriptor, and may block.
 //!
 //! Each path calls the next one in its last expression. So the compiler can emit a jump, and the fast path
 //! needs no stack frame.
@@ -20,7 +20,7 @@ use crate::descriptors::{self, Handle, LockedDescriptor, window};
 use crate::files::file;
 use crate::threads::wait::{block_on, complete};
 
-/// Reads from a descriptor; returns the number of bytes, or a negated error number.
+/// Reads from a descriptor. Returns the number of bytes, or a negated error number.
 #[inline]
 pub(super) fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     if let Some(window) = window(fd)
@@ -32,7 +32,7 @@ pub(super) fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     read_now(fd, buffer)
 }
 
-/// [`read`] of any number of bytes.
+/// Does [`read`] for any number of bytes.
 #[inline(never)]
 fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     if let Some(window) = window(fd)
@@ -61,7 +61,7 @@ fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
     count(done)
 }
 
-/// [`read`], if it may wait or take longer than a spinlock may be held.
+/// Does [`read`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
@@ -73,7 +73,7 @@ fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
     }))
 }
 
-/// [`read`] at an offset.
+/// Does [`read`] at an offset.
 #[inline]
 pub(super) fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize {
     let Ok(start) = self::offset(offset) else { return read_at_long(fd, buffer, offset) };
@@ -91,7 +91,7 @@ pub(super) fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize
     read_at_long(fd, buffer, offset)
 }
 
-/// [`read_at`], if it may wait or take longer than a spinlock may be held.
+/// Does [`read_at`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
@@ -107,7 +107,7 @@ fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
     }))
 }
 
-/// Writes to a descriptor; returns the number of bytes, or a negated error number.
+/// Writes to a descriptor. Returns the number of bytes, or a negated error number.
 #[inline]
 pub(super) fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     if bytes.len() == 1
@@ -119,7 +119,7 @@ pub(super) fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     write_now(fd, bytes)
 }
 
-/// [`write`] of any number of bytes.
+/// Does [`write`] for any number of bytes.
 #[inline(never)]
 fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     if let Some(window) = window(fd)
@@ -149,7 +149,7 @@ fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     count(start.len())
 }
 
-/// [`write`], if it may wait or take longer than a spinlock may be held.
+/// Does [`write`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
@@ -159,7 +159,7 @@ fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
     }))
 }
 
-/// [`write`] at an offset.
+/// Does [`write`] at an offset.
 #[inline]
 pub(super) fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
     let Ok(position) = self::offset(offset) else { return write_at_long(fd, bytes, offset) };
@@ -177,7 +177,7 @@ pub(super) fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize 
     write_at_long(fd, bytes, offset)
 }
 
-/// [`write_at`], if it may wait or take longer than a spinlock may be held.
+/// Does [`write_at`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
@@ -192,7 +192,7 @@ fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
     }))
 }
 
-/// Moves the position of a descriptor and returns it, or a negated error number.
+/// Moves the position of a descriptor. Returns the new position, or a negated error number.
 #[inline]
 pub(super) fn seek(fd: i32, offset: isize, whence: i32) -> isize {
     if whence == SEEK_SET
@@ -204,7 +204,7 @@ pub(super) fn seek(fd: i32, offset: isize, whence: i32) -> isize {
     seek_now(fd, offset as i64, whence)
 }
 
-/// [`seek`] from the position, or in a file whose position may be elsewhere.
+/// Does [`seek`] relative to the position, or in a file whose position may not be in the window.
 #[inline(never)]
 fn seek_now(fd: i32, offset: i64, whence: i32) -> isize {
     if let Some(window) = window(fd)
@@ -227,7 +227,7 @@ fn seek_now(fd: i32, offset: i64, whence: i32) -> isize {
     }
 }
 
-/// [`seek`], if it may wait or take longer than a spinlock may be held.
+/// Does [`seek`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
 fn seek_long(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
@@ -247,7 +247,7 @@ fn failed(error: Errno) -> isize {
     returned(Err(error))
 }
 
-/// The offset of a positional read or write.
+/// Converts the offset of a positional read or write.
 fn offset(offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| Errno::EINVAL)
 }

@@ -1,12 +1,12 @@
 //! Pointers that the program passes to system calls, and the memory that they point to.
 //!
-//! Program and kernel share one address space. The kernel checks a pointer for null and misalignment and a
-//! length for overflow; that the memory is valid is the contract of the ABI's functions (`# Safety` in
-//! `hermit-abi`), which are `unsafe` for their callers.
+//! Program and kernel share one address space. The kernel checks pointers for null and misalignment, and
+//! lengths for overflow. It cannot check that the memory is valid: the callers guarantee this. It is part of
+//! the contract (`# Safety` in `hermit-abi`) of the ABI's functions, which are `unsafe` for this reason.
 //!
 //! The types of this module carry that contract. The macros of the shims wrap each pointer in the type that a
-//! `where` clause names, at no run-time cost; from there on, using it is safe code. What it points at is
-//! borrowed until the call returns ([`Call`]).
+//! `where` clause names. This costs nothing at run time. After that, safe code can use the pointer. The
+//! memory that it points to is borrowed until the call returns ([`Call`]).
 
 use core::ffi::{c_char, c_void};
 use core::marker::PhantomData;
@@ -42,7 +42,7 @@ impl<'a, T> UserPtr<'a, T> {
         self.pointer.is_null()
     }
 
-    /// The value; `EFAULT` if the pointer is null or misaligned.
+    /// Reads the value. Fails with `EFAULT` if the pointer is null or misaligned.
     #[inline]
     pub(super) fn read(&self) -> Result<T, Errno>
     where
@@ -74,7 +74,7 @@ impl<'a, T> UserOut<'a, T> {
         self.pointer.is_null()
     }
 
-    /// The destination; `EFAULT` if the pointer is null or misaligned.
+    /// Returns the destination. Fails with `EFAULT` if the pointer is null or misaligned.
     #[inline]
     pub(super) fn get_mut(&mut self) -> Result<&mut MaybeUninit<T>, Errno> {
         check(self.pointer, 1)?;
@@ -84,7 +84,7 @@ impl<'a, T> UserOut<'a, T> {
         Ok(unsafe { &mut *self.pointer.cast() })
     }
 
-    /// Stores the result; `EFAULT` if the pointer is null or misaligned.
+    /// Stores the result. Fails with `EFAULT` if the pointer is null or misaligned.
     #[inline]
     pub(super) fn write(self, value: T) -> Result<(), Errno> {
         check(self.pointer, 1)?;
@@ -138,7 +138,7 @@ impl<'a> From<UserSlice<'a, u8>> for Argument<'a> {
 }
 
 impl<'a> UserSlice<'a, timespec> {
-    /// Two times, of the last read and of the last change of a file.
+    /// Wraps an array of two times: the time of the last read and of the last change of a file.
     ///
     /// # Safety
     ///
@@ -156,7 +156,7 @@ impl<'a> UserSlice<'a, timespec> {
 }
 
 impl<'a> UserSlice<'a, u8> {
-    /// The bytes that an untyped pointer refers to.
+    /// Wraps the bytes that an untyped pointer refers to.
     ///
     /// # Safety
     ///
@@ -167,7 +167,8 @@ impl<'a> UserSlice<'a, u8> {
         unsafe { Self::new(call, start.cast(), len) }
     }
 
-    /// The bytes of a structure that comes with its size: a socket address, or the value of an option.
+    /// Wraps the bytes of a structure whose size the program passes: a socket address, or the value of an
+    /// option.
     ///
     /// # Safety
     ///
@@ -294,15 +295,15 @@ impl<'a> UserText<'a> {
         if self.start.is_null() { Ok(None) } else { self.get(max_len).map(Some) }
     }
 
-    /// The text without its end; `ENAMETOOLONG` if it has more than `max_len` bytes, `EFAULT` if the pointer
-    /// is null.
+    /// Returns the text without the zero byte. Fails with `ENAMETOOLONG` if the text has more than `max_len`
+    /// bytes, and with `EFAULT` if the pointer is null.
     pub(super) fn get(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         let text = self.get_prefix(max_len + 1)?;
         if text.len() > max_len { Err(Errno::ENAMETOOLONG) } else { Ok(text) }
     }
 
-    /// The text without its end, or its first `max_len` bytes; `EFAULT` if the pointer is null. Reads nothing
-    /// after the zero byte.
+    /// Returns the text without the zero byte, or its first `max_len` bytes if it is longer. Reads nothing
+    /// after the zero byte. Fails with `EFAULT` if the pointer is null.
     pub(super) fn get_prefix(&self, max_len: usize) -> Result<&'a [u8], Errno> {
         check(self.start, max_len)?;
         // SAFETY: `find` asks for indices in ascending order and stops at the first zero byte, so all bytes
@@ -336,7 +337,7 @@ impl<'a> UserAtomic<'a> {
         Self { pointer: pointer.cast(), call: PhantomData }
     }
 
-    /// The word; `EINVAL` if the pointer is null or misaligned.
+    /// Returns the word. Fails with `EINVAL` if the pointer is null or misaligned.
     #[inline]
     pub(super) fn get(&self) -> Result<&'a AtomicU32, Errno> {
         if self.pointer.is_null() || !self.pointer.is_aligned() {
@@ -348,8 +349,8 @@ impl<'a> UserAtomic<'a> {
     }
 }
 
-/// A value-result argument: the destination of a result, and a pointer to its size, which the call replaces
-/// by that of the result.
+/// A value-result argument: the destination of a result, and a pointer to the size of the destination. The
+/// call replaces this size by the size of the result.
 #[derive(Debug)]
 pub(super) struct UserResult<'a> {
     destination: *mut c_void,
@@ -367,7 +368,7 @@ impl<'a> UserResult<'a> {
         Self { destination: destination.cast(), size, call: PhantomData }
     }
 
-    /// The argument; `None` if the program does not ask for the result.
+    /// Returns the argument, or `None` if the program does not ask for the result.
     pub(super) fn if_wanted(&mut self) -> Option<&mut dyn ValueResult> {
         if self.destination.is_null() || self.size.is_null() { None } else { Some(self) }
     }
@@ -386,7 +387,7 @@ impl<'a> UserResult<'a> {
         Ok(())
     }
 
-    /// Stores as much of a result as the destination has room for, and the size of the whole.
+    /// Stores as much of a result as the destination has room for, and the size of the whole result.
     fn store(&mut self, result: &[u8], room: usize) -> Result<(), Errno> {
         let destination: *mut MaybeUninit<u8> = self.destination.cast();
         check(destination.cast_const(), room)?;
@@ -414,8 +415,8 @@ impl ValueResult for UserResult<'_> {
     }
 }
 
-/// Checks a pointer to `len` values: `EINVAL` if their size exceeds `isize::MAX`, `EFAULT` if there are any
-/// and the pointer is null or misaligned.
+/// Checks a pointer to `len` values. Fails with `EINVAL` if their size exceeds `isize::MAX`, and with
+/// `EFAULT` if `len` is not 0 and the pointer is null or misaligned.
 #[inline]
 pub(super) fn check<T>(pointer: *const T, len: usize) -> Result<(), Errno> {
     let fits = len.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());

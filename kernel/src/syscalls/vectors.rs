@@ -1,7 +1,8 @@
 //! Vectored I/O: the buffers of `readv` and `writev`.
 //!
-//! A vectored call is one operation, since a datagram is received or sent as a whole. If only one vector has
-//! bytes, its buffer is used itself. Otherwise the bytes go through a bounce buffer.
+//! A vectored call makes a single operation on the object, because a datagram must be sent or received as a
+//! whole. If only one vector has bytes, the operation uses that vector's buffer directly. Otherwise the bytes
+//! go through a bounce buffer.
 
 use alloc::vec::Vec;
 use core::ptr;
@@ -34,7 +35,7 @@ impl<'a> UserVectors<'a> {
         Self { call, vectors: unsafe { UserSlice::new(call, vectors, count) } }
     }
 
-    /// The bytes of a vector of these.
+    /// Returns the bytes of one of the vectors.
     fn bytes(&self, vector: iovec) -> Result<&'a [u8], Errno> {
         // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement
         // on its bytes.
@@ -76,15 +77,16 @@ impl<'a> UserVectorsMut<'a> {
         Self { call, vectors: unsafe { UserSlice::new(call, vectors, count) } }
     }
 
-    /// The buffer of a vector of these. It is borrowed from `self`, for vectors may overlap.
+    /// Returns the buffer of one of the vectors. It borrows `self`, so only one buffer exists at a time: the
+    /// vectors may overlap.
     fn buffer(&mut self, vector: iovec) -> UserBuffer<'_> {
         // SAFETY: `vector` is one of these, or has no bytes: the contract of `new` makes the same requirement
         // on its bytes. `self` is borrowed, so there is no other reference to them.
         unsafe { UserBuffer::buffer(self.call, vector.iov_base.cast(), vector.iov_len) }
     }
 
-    /// Calls `read` once, and spreads the bytes that it has added over the vectors, each filled before the
-    /// next.
+    /// Calls `read` once, and copies the bytes that it has read to the vectors. Fills each vector before the
+    /// next one.
     pub(super) fn read(
         mut self,
         read: impl FnOnce(&mut ReadBuffer<'_>) -> Result<(), Errno>,
@@ -120,13 +122,14 @@ fn checked<'a>(vectors: &UserSlice<'a, iovec>) -> Result<&'a [iovec], Errno> {
     if vectors.len() > IOV_MAX { Err(Errno::EINVAL) } else { vectors.get() }
 }
 
-/// Sum of the vectors' sizes; `EINVAL` above `isize::MAX`.
+/// Returns the sum of the vectors' sizes. Fails with `EINVAL` if the sum exceeds `isize::MAX`.
 fn total_size(vectors: &[iovec]) -> Result<usize, Errno> {
     let sum = vectors.iter().try_fold(0_usize, |sum, vector| sum.checked_add(vector.iov_len));
     sum.filter(|&sum| isize::try_from(sum).is_ok()).ok_or(Errno::EINVAL)
 }
 
-/// The vector that has bytes, if exactly one has; one without bytes, if none has.
+/// Returns the vector that has bytes, if exactly one vector has bytes. Returns a vector without bytes if no
+/// vector has any.
 fn single(vectors: &[iovec]) -> Option<iovec> {
     let mut filled = vectors.iter().filter(|vector| vector.iov_len > 0);
     match (filled.next(), filled.next()) {

@@ -1,13 +1,13 @@
 //! State of a CPU: its run queue, its timers and its idle thread. Handles the timer interrupt, the reschedule
 //! IPI and preemption.
 //!
-//! The scheduling decisions are made by `hermit_sched`, which knows neither interrupts nor stacks; this
-//! module connects it to the hardware. A CPU that starts calls [`adopt`], which makes the calling code the
-//! CPU's idle thread, and then [`idle`]. Each CPU has one hardware timer, which is set to the earlier of two
+//! `hermit_sched` makes the scheduling decisions. It knows neither interrupts nor stacks; this module
+//! connects it to the hardware. A CPU that starts calls [`adopt`], which makes the calling code the CPU's
+//! idle thread. Then it calls [`idle`]. Each CPU has one hardware timer, which is set to the earlier of two
 //! times: the end of the running thread's time slice, and the first deadline of the threads that sleep with
 //! this CPU's timer. When a thread becomes ready for another CPU, that CPU gets a reschedule IPI.
 //!
-//! Functions that use the current CPU take a [`Masked`]: with interrupts masked the thread cannot be
+//! Functions that use the current CPU take a [`Masked`]: while interrupts are masked, the thread cannot be
 //! preempted and moved to another CPU.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -34,7 +34,8 @@ type SelectedPolicy = hermit_sched::policy::RoundRobin<Thread>;
 #[cfg(not(any(feature = "fifo", feature = "round-robin")))]
 type SelectedPolicy = hermit_sched::policy::Fair<Thread>;
 
-/// A lock of the scheduler. Callers of the scheduler mask interrupts, so the lock does not.
+/// A lock of the scheduler. It does not mask interrupts, because callers of the scheduler have already masked
+/// them.
 #[derive(Debug)]
 pub(super) struct QueueLock<T>(MaskedLock<T>);
 
@@ -72,7 +73,7 @@ pub(crate) struct Cpu {
     /// End of the running time slice, or [`NEVER`].
     slice_end: AtomicU64,
     /// Idle time in nanoseconds. While the CPU is idle, the time at which it became idle is subtracted, so
-    /// that the value is negative.
+    /// the value is negative.
     idle_ns: AtomicI64,
 }
 
@@ -85,13 +86,13 @@ pub(crate) fn here(masked: &Masked) -> &'static Cpu {
     HERE.get(masked).expect("a CPU is adopted before it runs threads")
 }
 
-/// The current CPU; `None` before [`adopt`].
+/// Returns the current CPU, or `None` before [`adopt`].
 #[inline]
 pub(super) fn try_here(masked: &Masked) -> Option<&'static Cpu> {
     HERE.get(masked)
 }
 
-/// The CPU with a number, if it runs.
+/// Returns the CPU with a number, if that CPU runs threads.
 #[inline]
 pub(crate) fn get(number: u32) -> Option<&'static Cpu> {
     CPUS.get(number as usize)?.load()
@@ -118,7 +119,7 @@ pub(super) fn adopt(masked: &Masked) -> Result<&'static Cpu, OutOfMemory> {
     Ok(cpu)
 }
 
-/// The idle loop: runs threads that become ready, and else waits for interrupts.
+/// The idle loop: runs threads that become ready, and waits for interrupts while there are none.
 pub(crate) fn idle(masked: &mut Masked) -> ! {
     let mut woken_at = None;
     loop {
@@ -147,11 +148,11 @@ pub(crate) fn idle(masked: &mut Masked) -> ! {
     }
 }
 
-/// Time for which a CPU was idle, in nanoseconds; of one that does not run, the time since the start of the
-/// machine.
+/// Returns the time for which a CPU was idle, in nanoseconds. For a CPU that does not run threads, this is
+/// the time since the start of the machine.
 pub(crate) fn idle_ns(number: u32) -> u64 {
     let idle_ns = get(number).map_or(-1, |cpu| cpu.idle_ns.load(Relaxed));
-    // Asked afterwards, so that the sum is not negative.
+    // The clock is read after `idle_ns`, so that the sum is not negative.
     let now = clock::monotonic();
     u64::try_from(idle_ns).unwrap_or_else(|_| now.saturating_add_signed(idle_ns))
 }
@@ -176,7 +177,8 @@ pub(crate) fn reschedule_interrupt(masked: &Masked) {
     here(masked).check_ready(masked);
 }
 
-/// Switches to another thread if the current one's time slice is over or a better one is ready.
+/// Switches to another thread if the current thread's time slice is over, or if a thread that should run
+/// first is ready.
 pub(crate) fn preempt(masked: &mut Masked) {
     let cpu = here(masked);
     if cpu.is_idle() {
@@ -212,13 +214,13 @@ pub(super) fn request_reschedule(masked: &Masked, reschedule: Reschedule) {
     }
 }
 
-/// Wakes a thread, for callers that need not be as fast as a futex.
+/// Wakes a thread. This is the out-of-line version, for callers that need not be as fast as a futex.
 #[inline(never)]
 pub(super) fn wake(masked: &Masked, thread: &'static Thread) {
     wake_inline(masked, thread);
 }
 
-/// [`wake`], inlined.
+/// Wakes a thread. This is the inlined version of [`wake`].
 #[inline(always)]
 pub(super) fn wake_inline(masked: &Masked, thread: &'static Thread) {
     request_reschedule(masked, SYSTEM.wake_from(|| &here(masked).sched, thread, clock::monotonic));
@@ -235,13 +237,14 @@ impl Cpu {
         self.idle_ns.store(self.idle_ns.load(Relaxed) + time_ns, Relaxed);
     }
 
-    /// The thread to switch to from the current one, which is parked or has ended.
+    /// Returns the thread to switch to. The current thread is parked or has ended.
     #[inline]
     pub(super) fn next(&self) -> &'static Thread {
         self.sched.pick_next(clock::monotonic).unwrap_or_else(|| self.sched.switch_to_idle(self.idle))
     }
 
-    /// Starts a time slice or preempts the current thread, as a thread has become ready on this CPU.
+    /// Called after a thread has become ready on this CPU. Starts a time slice, or preempts the current
+    /// thread.
     #[cold]
     fn check_ready(&self, masked: &Masked) {
         // An idle CPU looks at its run queue after the interrupt.
@@ -255,7 +258,7 @@ impl Cpu {
         interrupts::reschedule(masked);
     }
 
-    /// Starts a time slice if a thread waits for the CPU and none is running.
+    /// Starts a time slice if a thread waits for the CPU and no time slice has begun.
     #[inline]
     fn start_slice_if_needed(&self, masked: &Masked) {
         if self.sched.needs_slice() && !self.is_idle() {
@@ -280,8 +283,8 @@ impl Cpu {
     }
 
     /// Wakes threads whose deadlines have passed, ends the time slice if it is over, and sets the timer
-    /// again. If more threads are due than one batch, the timer is due at once, and interrupts that came
-    /// meanwhile are handled in between.
+    /// again. Wakes only one batch of threads. If more threads are due, sets the timer to expire at once, so
+    /// that other pending interrupts are handled before the next batch.
     fn timer_fired(&self, masked: &Masked) {
         self.armed.store(NEVER, Relaxed);
         let now = clock::monotonic();
@@ -300,7 +303,7 @@ impl Cpu {
             }
         }
         let next = self.timers.with(masked, |timers| timers.next_deadline()).unwrap_or(NEVER);
-        // If the slice is over, preemption of the thread ends it and starts the next.
+        // If the time slice is over, the preemption of the thread ends it and starts the next one.
         let slice_end = Some(self.slice_end.load(Relaxed)).filter(|&end| end > now).unwrap_or(NEVER);
         let deadline = next.min(slice_end);
         if deadline != NEVER {

@@ -1,6 +1,6 @@
-//! Deferred blocks: waiting in two steps, as old functions of the ABI do. A thread first says for what it
-//! will wait (`sys_add_queue`, `sys_block_current_task`), and blocks in a later call (`sys_wait`,
-//! `sys_yield`), unless it was woken in between.
+//! Deferred blocks: waiting in two steps, as old functions of the ABI do. A thread first announces what it
+//! will wait for (`sys_add_queue`, `sys_block_current_task`). It blocks in a later call (`sys_wait`,
+//! `sys_yield`), unless it was woken between the two calls.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -27,14 +27,14 @@ fn deadline(timeout_ns: Option<u64>) -> u64 {
     timeout_ns.map_or(NEVER, |timeout_ns| clock::monotonic().saturating_add(timeout_ns))
 }
 
-/// Prepares the current thread to [`wait`] for a queue with a timeout that begins now.
+/// Prepares the current thread to [`wait`] for a queue. The timeout begins now.
 pub(crate) fn prepare_wait(queue: usize, timeout_ns: Option<u64>) {
     let deferred = &schedule::current().deferred_block;
     deferred.count.store(count(queue).load(SeqCst), Relaxed);
     deferred.deadline.store(deadline(timeout_ns), Relaxed);
 }
 
-/// Waits for the queue of the last [`prepare_wait`]; returns at once if it was notified since.
+/// Waits for the queue of the last [`prepare_wait`]. Returns at once if the queue was notified since then.
 ///
 /// # Errors
 ///
@@ -43,26 +43,27 @@ pub(crate) fn wait(queue: usize) -> Result<(), Errno> {
     let deferred = &schedule::current().deferred_block;
     let deadline = Some(deferred.deadline.load(Relaxed)).filter(|&deadline| deadline != NEVER);
     match futex::wait(count(queue), deferred.count.load(Relaxed), deadline) {
-        // The count has changed: the queue was notified before.
+        // The count has changed, so the queue was notified after `prepare_wait`.
         Err(Errno::EAGAIN) => Ok(()),
         result => result,
     }
 }
 
-/// Wakes all threads that wait for a queue. A shared count cannot tell which of them belong to this queue.
+/// Wakes all threads that wait for a queue. It always wakes all, because several queues may share a count,
+/// which does not tell whose waiters they are.
 pub(crate) fn notify(queue: usize) {
     count(queue).fetch_add(1, SeqCst);
     futex::wake_all(count(queue));
 }
 
-/// Makes the current thread block in its next [`yield_now`], with a timeout that begins now.
+/// Makes the current thread block in its next [`yield_now`]. The timeout begins now.
 pub(crate) fn block(timeout_ns: Option<u64>) {
     let deferred = &schedule::current().deferred_block;
     deferred.deadline.store(deadline(timeout_ns), Relaxed);
     deferred.block.store(true, Relaxed);
 }
 
-/// Ends the block of a thread by [`block`], or prevents its next one.
+/// Wakes a thread that has blocked after [`block`]. If the thread is not blocked, prevents its next block.
 pub(crate) fn wake(thread: &'static Thread) {
     thread.deferred_block.woken.store(true, SeqCst);
     schedule::wake(thread);
@@ -70,8 +71,8 @@ pub(crate) fn wake(thread: &'static Thread) {
 
 /// Yields to other ready threads, or blocks if the thread has called [`block`].
 ///
-/// A CPU that runs no thread yet has none to yield to: it does not panic, so that this function needs no
-/// stack.
+/// Does nothing on a CPU that does not run threads yet. It does not panic in this case, so that this function
+/// needs no stack frame.
 #[inline]
 pub(crate) fn yield_now() {
     let masked = Masked::new();
@@ -86,8 +87,8 @@ pub(crate) fn yield_now() {
     }
 }
 
-/// Blocks the current thread until [`wake`] or its deadline. Wake-ups by other means, such as those of a
-/// descriptor that it polled before, do not end the block.
+/// Blocks the current thread until [`wake`] or until its deadline. Other wake-ups, such as those of a
+/// descriptor that the thread polled before, do not end the block.
 #[cold]
 fn block_now() {
     let deferred = &schedule::current().deferred_block;

@@ -20,8 +20,8 @@ fn address(futex: &AtomicU32) -> u64 {
     core::ptr::from_ref(futex).addr() as u64
 }
 
-/// Waits while the futex has the value `expected`, until a [`wake_one`] of its address or until `deadline`, a
-/// time of the monotonic clock.
+/// Waits if the futex has the value `expected`. The wait ends with a [`wake_one`] of the futex's address, or
+/// at `deadline`, a time of the monotonic clock.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub(crate) fn wait(futex: &AtomicU32, expected: u32, deadline: Option<u64>) -> R
     }
 }
 
-/// [`wait`] without a deadline. Inlined, since programs wait like this most of the time.
+/// Does [`wait`] without a deadline. It is inlined, because most waits of programs have no deadline.
 #[inline(always)]
 pub(crate) fn wait_unlimited(futex: &AtomicU32, expected: u32) -> Result<(), Errno> {
     let mut masked = Masked::new();
@@ -49,14 +49,15 @@ pub(crate) fn wait_unlimited(futex: &AtomicU32, expected: u32) -> Result<(), Err
     Ok(())
 }
 
-/// The result of a wait for a futex that has another value already.
+/// Returns the result of a wait for a futex that already has another value.
 #[cold]
 #[inline(never)]
 fn has_changed(_masked: Masked) -> Result<(), Errno> {
     Err(Errno::EAGAIN)
 }
 
-/// Waits until the current thread, `thread`, whose wait ended early, no longer waits for a futex.
+/// Sleeps again until the current thread, `thread`, is no longer in a futex queue. Called after a sleep that
+/// ended too early.
 #[cold]
 #[inline(never)]
 fn wait_again(masked: &mut Masked, thread: &'static Thread) {
@@ -65,7 +66,7 @@ fn wait_again(masked: &mut Masked, thread: &'static Thread) {
     }
 }
 
-/// [`wait`] with a deadline.
+/// Does [`wait`] with a deadline.
 #[inline(never)]
 pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Result<(), Errno> {
     let address = address(futex);
@@ -85,16 +86,16 @@ pub(crate) fn wait_until(futex: &AtomicU32, expected: u32, deadline: u64) -> Res
     }
 }
 
-/// Wakes the first thread that waits for an address. Returns the number of threads that it has woken, 0 or 1,
-/// as the call of the ABI does, which so ends with a jump to this function.
+/// Wakes the first thread that waits for an address. Returns the number of woken threads, 0 or 1. The call of
+/// the ABI returns the same number, so it can end with a jump to this function.
 #[inline(never)]
 pub(crate) fn wake_one(address: u64) -> i32 {
     let masked = Masked::new();
     TABLE.wake_one(address, |thread| cpu::wake_inline(&masked, thread)).into()
 }
 
-/// Wakes at most `count` threads that wait for an address, and returns their number, in batches. Interrupts
-/// are unmasked between two of them, so the caller may be preempted there.
+/// Wakes at most `count` threads that wait for an address, in batches. Returns the number of woken threads.
+/// Interrupts are unmasked between two batches, so the caller may be preempted there.
 #[inline(never)]
 pub(crate) fn wake_many(address: u64, count: usize) -> usize {
     let mut wake_up = WakeUp::new(address, count);
@@ -111,7 +112,7 @@ pub(crate) fn wake_all(futex: &AtomicU32) {
     wake_many(address(futex), usize::MAX);
 }
 
-/// Wakes the first thread that waits for a futex. Returns whether there may be another one.
+/// Wakes the first thread that waits for a futex. Returns true if other threads may still wait for it.
 #[inline(never)]
 pub(crate) fn wake_next(futex: &AtomicU32) -> bool {
     let masked = Masked::new();

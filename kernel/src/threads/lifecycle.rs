@@ -1,11 +1,12 @@
 //! Creating, ending and joining threads.
 //!
-//! A thread is never freed. When it ends, it is put on a list of ended threads and used again for the next
-//! one, and up to [`MAX_KEPT_STACKS`] of them keep their stacks. Only then does [`spawn`] allocate.
+//! A thread struct is never freed. When a thread ends, its struct is put on a list of ended threads and is
+//! used again for a new thread. Up to [`MAX_KEPT_STACKS`] ended threads keep their stacks. [`spawn`]
+//! allocates memory only if the list has no suitable thread.
 //!
-//! A thread cannot free the stack it runs on. So it ends in two steps: the thread marks itself as ended and
-//! wakes the threads that join it, and after the switch to the next thread, its context can be reused. The
-//! first [`spawn`] starts the other CPUs: a program with one thread does not need them.
+//! A thread cannot free the stack it runs on. So a thread ends in two steps. First it marks itself as ended
+//! and wakes the threads that join it. After the switch to the next thread, its context can be used again.
+//! The first [`spawn`] also starts the other CPUs, since a program with one thread does not need them.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
@@ -49,8 +50,9 @@ struct Ended {
 }
 
 impl Ended {
-    /// The last thread is the first to be used again: its stack is in the caches, and a program that starts
-    /// and joins threads goes on with the virtual runtime of the last one.
+    /// The thread that ended last is used again first. Its stack is in the caches. And if a program starts
+    /// and joins one thread after the other, each thread continues with the virtual runtime of the previous
+    /// one.
     fn push_with_stack(&mut self, thread: &'static Thread) {
         self.with_stack.push_front(thread);
         KEPT_STACKS.store(KEPT_STACKS.load(Relaxed) + 1, Relaxed);
@@ -74,10 +76,10 @@ pub(crate) struct SpawnArgs {
     pub(crate) cpu: Option<u32>,
 }
 
-/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the CPU's idle
-/// thread: the main thread runs when it calls [`cpu::idle`].
+/// Starts the scheduler on the boot CPU and creates the main thread. The calling code becomes the idle thread
+/// of this CPU. The main thread runs when the caller calls [`cpu::idle`].
 pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutOfMemory> {
-    // Before there are threads, since it locks a mutex while interrupts are masked.
+    // `prepare` locks a mutex while interrupts are masked. This is allowed only before there are threads.
     let main = prepare(main_thread)?;
     cpu::adopt(masked)?;
     memory::set_reclaim(reclaim);
@@ -85,22 +87,23 @@ pub(crate) fn start(masked: &Masked, main_thread: &SpawnArgs) -> Result<(), OutO
     Ok(())
 }
 
-/// Starts the other CPUs, once. The first `spawn` does so: a program without threads has no use for them.
+/// Starts the other CPUs, once. The first `spawn` calls it, since a program with one thread has no use for
+/// them.
 fn start_cpus() {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    // All later calls only read: no CPU takes the cache line from the others.
+    // All later calls only read the flag, so CPUs do not contend for its cache line.
     if !STARTED.load(Relaxed) && !STARTED.swap(true, Relaxed) {
         cpus::start_others(secondary_cpu_main);
     }
 }
 
-/// Function that each other CPU calls with its number after it has started. A program without devices sets
-/// none.
+/// Function that each other CPU calls with its number after it has started. A program without devices does
+/// not set it.
 static CPU_HOOK: SpinLock<Option<fn(u32)>> = SpinLock::new(None);
 
-/// Sets the function that each other CPU calls with its number after it has started. A CPU that has read the
-/// hook before this call does not call it. The caller then finds that CPU with [`cpu::get`]: the CPU is
-/// registered before it takes the lock to read the hook.
+/// Sets the function that each other CPU calls with its number after it has started. A CPU that read the hook
+/// before this call does not call the function. But the caller can find this CPU with [`cpu::get`], because a
+/// CPU registers itself before it takes the lock to read the hook.
 pub(crate) fn set_cpu_hook(hook: fn(u32)) {
     *CPU_HOOK.lock() = Some(hook);
 }
@@ -115,7 +118,7 @@ fn secondary_cpu_main(mut masked: Masked) -> ! {
             }
             cpu::idle(&mut masked)
         }
-        // Without memory for its state the CPU runs no threads, but still answers TLB shootdowns.
+        // Without memory for its state, the CPU does not run threads, but it still handles TLB shootdowns.
         Err(OutOfMemory) => loop {
             interrupts::wait(&mut masked);
         },
@@ -126,8 +129,8 @@ fn secondary_cpu_main(mut masked: Masked) -> ! {
 ///
 /// # Errors
 ///
-/// `EINVAL` for a priority or a CPU that does not exist. `EAGAIN`, as from `pthread_create`, if there is no
-/// memory, no mapping (in a process of Linux) or no number for one more thread.
+/// `EINVAL` if the priority or the CPU does not exist. `EAGAIN`, as from `pthread_create`, if there is no
+/// memory, no mapping (in a process of Linux) or no thread number for another thread.
 pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     if args.priority > MAX_PRIORITY || args.cpu.is_some_and(|cpu| cpu >= cpus::count()) {
         return Err(Errno::EINVAL);
@@ -139,8 +142,8 @@ pub(crate) fn spawn(args: &SpawnArgs) -> Result<u32, Errno> {
     spawn_for_kernel(args)
 }
 
-/// Creates a thread for the kernel's own work, which is no reason to start the other CPUs, and returns its
-/// number.
+/// Creates a thread for the kernel's own work, and returns its number. Unlike [`spawn`], does not start the
+/// other CPUs.
 ///
 /// # Errors
 ///
@@ -176,19 +179,19 @@ fn make_ready(masked: &Masked, thread: &'static Thread, cpu: Option<u32>) {
     cpu::request_reschedule(masked, SYSTEM.start(creator, thread, cpu, clock::monotonic));
 }
 
-/// A thread, new or used again, that has a stack and begins with its function when it is made ready.
+/// Returns a new or reused thread with a stack. The thread begins with its function when it is made ready.
 fn prepare(args: &SpawnArgs) -> Result<&'static Thread, OutOfMemory> {
     let thread = match take_ended() {
         Some(thread) => thread,
         None => Thread::allocate()?,
     };
-    // A thread that has just ended uses its stack until its CPU has switched away.
+    // A thread that has just ended still uses its stack until its CPU has switched to another thread.
     while thread.is_running() {
         core::hint::spin_loop();
     }
     let stack_size = args.stack_size.max(MIN_STACK_SIZE);
-    // If the second step fails, the thread has no stack any more. The first step fails only for a thread that
-    // has never lived, which has no stack either. So the thread belongs on the list without stacks.
+    // If `prepare` fails, the thread has no stack any more. `reserve_id` fails only for a thread that has
+    // never run, which has no stack, either. So in both cases the thread belongs on the list without stacks.
     let prepared = thread.reserve_id().and_then(|()| thread.context.prepare::<Main>(stack_size));
     if let Err(error) = prepared {
         ENDED.lock().without_stack.push(thread);
@@ -218,19 +221,21 @@ impl ThreadMain for Main {
     }
 }
 
-/// Ends the current thread, `thread`, except for the switch to the next one, which is returned.
+/// Ends the current thread, `thread`, except for the switch to the next thread. Returns the next thread. The
+/// caller switches to it.
 fn end(thread: &'static Thread) -> (Masked, &'static thread::Thread) {
-    // The thread still runs on its own stack, so it frees stacks of threads that have ended before.
+    // The thread still runs on its own stack. So it can free only stacks of threads that have ended earlier.
     if KEPT_STACKS.load(Relaxed) > MAX_KEPT_STACKS {
         release_stacks(MAX_KEPT_STACKS);
     }
     thread.end();
-    // Bounded, as no thread begins to wait now. For the usual one waiter this is shorter than
-    // `futex::wake_all`.
+    // The loop ends, because no further thread begins to wait now. With one waiter, the usual case, this is
+    // shorter than `futex::wake_all`.
     while futex::wake_next(thread.end_futex()) {}
     let masked = Masked::new();
     {
-        // From here on `prepare` may take the thread; it waits until this CPU has switched away.
+        // From now on, `prepare` may take the thread. It then waits until this CPU has switched to another
+        // thread.
         ENDED.lock().push_with_stack(thread);
     }
     let next = cpu::here(&masked).next();
@@ -250,33 +255,34 @@ fn release_stacks(max_kept: usize) {
     }
 }
 
-/// The thread with number `id`, if it has not ended.
+/// Returns the thread with number `id`, if it has not ended.
 pub(crate) fn find_alive(id: u32) -> Option<&'static Thread> {
     find(id).filter(|thread| thread.is_alive(id))
 }
 
-/// Function that frees memory which files keep for later use, if they do.
+/// Function that frees memory which files keep for later use. Not set if the program does not use files.
 static RECLAIM_FILES: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that frees memory which files keep; the first call counts. It is called without a
-/// spinlock, and must not sleep: its caller may hold other locks.
+/// Sets the function that frees memory which files keep. Later calls have no effect. The function is called
+/// without a spinlock. It must not sleep, because its caller may hold other locks.
 pub(crate) fn set_reclaim_files(reclaim: fn()) {
     RECLAIM_FILES.get_or_init(|| reclaim);
 }
 
-/// Function that frees memory which the network keeps for later use, if there is one.
+/// Function that frees memory which the network keeps for later use. Not set if the program does not use the
+/// network.
 static RECLAIM_NETWORK: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that frees memory which the network keeps; the first call counts. It is called without a
-/// spinlock.
+/// Sets the function that frees memory which the network keeps. Later calls have no effect. The function is
+/// called without a spinlock.
 pub(crate) fn set_reclaim_network(reclaim: fn()) {
     RECLAIM_NETWORK.get_or_init(|| reclaim);
 }
 
-/// Function that writes the collected data of files at exit, if the program writes files.
+/// Function that writes the collected data of files at exit. Not set if the program does not write files.
 static FINISH_FILES: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that writes the collected data of files at exit; the first call counts.
+/// Sets the function that writes the collected data of files at exit. Later calls have no effect.
 pub(crate) fn set_finish_files(finish: fn()) {
     FINISH_FILES.get_or_init(|| finish);
 }
@@ -288,8 +294,8 @@ pub(crate) fn finish_files() {
     }
 }
 
-/// Frees memory that is kept for later use: stacks of ended threads, names of files, buffers of
-/// connections, and what the hal keeps.
+/// Frees memory that is kept for later use: stacks of ended threads, names of files, buffers of connections,
+/// and memory that the hal keeps.
 pub(crate) fn reclaim() {
     release_stacks(0);
     for hook in [&RECLAIM_FILES, &RECLAIM_NETWORK] {
@@ -304,7 +310,7 @@ pub(crate) fn reclaim() {
 ///
 /// # Errors
 ///
-/// `EINVAL` if there was no such thread, `EDEADLK` if it is the current one.
+/// `EINVAL` if there was never such a thread, `EDEADLK` if it is the current thread.
 pub(crate) fn join(id: u32) -> Result<(), Errno> {
     let thread = find(id).ok_or(Errno::EINVAL)?;
     if thread.is(schedule::current()) {

@@ -1,4 +1,4 @@
-//! The thread that returns free memory to the host. It exists while there is something to return.
+//! The thread that returns free memory to the host. It exists only while there is memory to return.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,7 +10,7 @@ use super::lifecycle::{self, SpawnArgs};
 use super::schedule;
 use crate::devices;
 
-/// Length of a period in nanoseconds: memory that is free for one to two periods is returned.
+/// Length of a period in nanoseconds. Memory is returned when it has been free for one to two periods.
 const PERIOD: u64 = 1_000_000_000;
 
 /// Stack size of the thread in bytes.
@@ -19,18 +19,18 @@ const STACK_SIZE: usize = 16 << 10;
 /// True while the thread exists.
 static RUNS: AtomicBool = AtomicBool::new(false);
 
-/// Time of the monotonic clock from which the thread may be started, in nanoseconds. An attempt without
-/// memory gives up caches and stacks, so there is one in a period at most.
+/// Earliest time of the monotonic clock, in nanoseconds, at which the thread may be started. A start without
+/// memory frees caches and stacks, so there is at most one attempt per period.
 static NEXT_START: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the hook that starts the thread when enough memory was freed.
+/// Sets the hook that starts the thread when enough memory has been freed.
 pub(crate) fn init() {
     memory::set_return_hook(start);
 }
 
-/// Starts the thread unless it exists. Without memory for it, a later free tries again.
+/// Starts the thread unless it exists. If there is no memory for the thread, a later free tries again.
 fn start() {
-    // All frees while it exists only read.
+    // While the thread exists, frees only read `RUNS`, so CPUs do not contend for its cache line.
     if RUNS.load(Relaxed) || clock::monotonic() < NEXT_START.load(Relaxed) || RUNS.swap(true, SeqCst) {
         return;
     }
@@ -49,7 +49,8 @@ extern "C" fn run(_: usize) {
             break;
         }
     }
-    // Before the next look, as a free that finds the thread still there has set what that sees.
+    // The flag is cleared before the check below. A free that still finds the flag set has made memory due
+    // before, so the check sees this.
     RUNS.swap(false, SeqCst);
     if memory::is_return_due() {
         start();

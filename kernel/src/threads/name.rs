@@ -14,7 +14,8 @@ impl Name {
     /// The empty name.
     pub(super) const NONE: Self = Self { bytes: [0; MAX_LEN], len: 0 };
 
-    /// The longest prefix of `bytes` that is valid UTF-8 and has at most [`MAX_LEN`] bytes.
+    /// Creates a name from the longest prefix of `bytes` that is valid UTF-8 and has at most [`MAX_LEN`]
+    /// bytes.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let bytes = bytes.get(..MAX_LEN).unwrap_or(bytes);
         let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -26,7 +27,7 @@ impl Name {
         name
     }
 
-    /// The name as text, if it is not empty.
+    /// Returns the name as text, if it is not empty.
     pub(crate) fn text(&self) -> Option<&str> {
         let text = str::from_utf8(self.bytes.get(..self.len.into())?).ok()?;
         (!text.is_empty()).then_some(text)

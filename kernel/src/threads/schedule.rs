@@ -16,13 +16,13 @@ pub(crate) fn current() -> &'static Thread {
     cpu::here(&Masked::new()).sched.current()
 }
 
-/// The current thread; `None` before the first thread of this CPU.
+/// Returns the current thread, or `None` if this CPU does not run threads yet.
 pub(crate) fn try_current() -> Option<&'static Thread> {
     let masked = Masked::new();
     cpu::try_here(&masked).map(|cpu| cpu.sched.current())
 }
 
-/// Yields to other ready threads, if there are any: switches from `thread`, which this CPU, `cpu`, runs.
+/// Yields to other ready threads, if there are any. `thread` is the current thread and `cpu` the current CPU.
 #[inline(never)]
 pub(super) fn yield_masked(mut masked: Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if let Some(next) = cpu.sched.yield_now(thread, clock::monotonic) {
@@ -30,15 +30,15 @@ pub(super) fn yield_masked(mut masked: Masked, cpu: &'static Cpu, thread: &'stat
     }
 }
 
-/// Counts a sleep of the current thread by other means than [`wait`]
-/// ([`Entity::poll_several`](hermit_sched::thread::Entity::poll_several)). Waits of programs for futexes need
-/// not be counted: they are not within a poll.
+/// Counts a sleep of the current thread that is not a [`wait`]: see
+/// [`Entity::poll_several`](hermit_sched::thread::Entity::poll_several). Futex waits of programs need not be
+/// counted, since they never happen during a poll.
 pub(crate) fn count_sleep() {
     current().entity().count_sleep();
 }
 
-/// Sleeps until a [`wake`] of the current thread or until `deadline`, a time of the monotonic clock. Returns
-/// at once if the thread was woken since it last slept; may return spuriously.
+/// Sleeps until a [`wake`] of the current thread, or until `deadline`, a time of the monotonic clock. Returns
+/// at once if the thread was woken since it last slept. May return spuriously.
 pub(crate) fn wait(deadline: Option<u64>) {
     let mut masked = Masked::new();
     let thread = cpu::here(&masked).sched.current();
@@ -46,8 +46,8 @@ pub(crate) fn wait(deadline: Option<u64>) {
     wait_masked(&mut masked, thread, deadline);
 }
 
-/// [`wait`] without a deadline for the current thread, `thread`, which this CPU, `cpu`, runs. When it
-/// returns, the thread may be on another CPU.
+/// Does [`wait`] without a deadline. `thread` is the current thread and `cpu` the current CPU. When the
+/// function returns, the thread may be on another CPU.
 #[inline(always)]
 pub(super) fn park(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     if thread.entity().park() {
@@ -55,7 +55,8 @@ pub(super) fn park(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thre
     }
 }
 
-/// [`wait`] for the current thread, `thread`. When it returns, the thread may be on another CPU.
+/// Does [`wait`] for the current thread, `thread`. When the function returns, the thread may be on another
+/// CPU.
 #[inline]
 pub(super) fn wait_masked(masked: &mut Masked, thread: &'static Thread, deadline: Option<u64>) {
     if !thread.entity().park() {
@@ -70,17 +71,17 @@ pub(super) fn wait_masked(masked: &mut Masked, thread: &'static Thread, deadline
     }
 }
 
-/// [`switch_from`], not inlined.
+/// Does [`switch_from`] out of line.
 #[inline(never)]
 fn switch_away(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     switch_from(masked, cpu, thread);
 }
 
-/// Switches from `thread`, which is parked, to the next ready thread; returns when `thread` runs again.
+/// Switches from `thread`, which is parked, to the next ready thread. Returns when `thread` runs again.
 #[inline(always)]
 fn switch_from(masked: &mut Masked, cpu: &'static Cpu, thread: &'static Thread) {
     let next = cpu.next();
-    // A wake-up since it was parked may have made the thread itself the next.
+    // If the thread was woken after it was parked, the next thread may be the thread itself.
     if !next.is(thread) {
         thread::switch(masked, &next.context);
     }

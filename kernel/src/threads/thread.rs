@@ -1,9 +1,9 @@
 //! A thread, and the table of all threads.
 //!
-//! Threads are never freed: an ended thread is used again for the next one, with its stack if the stack has
-//! the right size. A thread struct therefore lives several lives, each with a number of its own. So a
-//! reference to it is always valid, but a number may be of a thread that has ended: users of a number compare
-//! it with [`Thread::is_alive`].
+//! A [`Thread`] struct is never freed. After the thread has ended, the struct is used again for a new thread,
+//! with its stack if the stack has the right size. So a struct has several lives, each with a thread number
+//! of its own. A reference to a [`Thread`] is always valid. But a thread number may belong to a thread that
+//! has ended, so users of a number check it with [`Thread::is_alive`].
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
@@ -26,12 +26,13 @@ use crate::sync::Mutex;
 pub(crate) type ThreadFunction = (extern "C" fn(usize), usize);
 
 /// State of a thread's deferred block ([`super::deferred_block`]). Only the thread itself accesses it, except
-/// for `woken`.
+/// the field `woken`.
 #[derive(Debug, Default)]
 pub(super) struct DeferredBlock {
-    /// The thread blocks when it next yields.
+    /// True if the thread blocks when it next yields.
     pub(super) block: AtomicBool,
-    /// Another thread has woken this one since its last deferred block ended. Any thread may set it.
+    /// True if another thread has woken this one since its last deferred block ended. Any thread may set this
+    /// field.
     pub(super) woken: AtomicBool,
     /// Notification count of the queue that the thread waits for, at the time of `prepare_wait`.
     pub(super) count: AtomicU32,
@@ -45,20 +46,20 @@ pub(crate) struct Thread {
     entity: Entity<Self>,
     /// Stack and saved registers.
     pub(super) context: Context,
-    /// Number of the thread while it is alive, else 0. A futex: threads that join this one wait for it to
-    /// change.
+    /// Number of the thread while it is alive, else 0. It is a futex: threads that join this thread wait
+    /// until it changes.
     alive_id: AtomicU32,
-    /// Number of the thread; kept after its end.
+    /// Number of the thread. It is kept after the thread's end.
     id: AtomicU32,
-    /// Number of the thread's next life; 0 if it is to be entered in the table for it.
+    /// Thread number of the next life. 0 if the thread must first be entered in the table.
     next_id: AtomicU32,
     errno: AtomicI32,
     name: SpinLock<Name>,
     /// CPU whose timer wakes the thread.
     pub(super) timer_cpu: AtomicU32,
     pub(super) deferred_block: DeferredBlock,
-    /// Function that the thread runs, and its argument. Set before the thread is made ready, and read by the
-    /// thread alone.
+    /// Function that the thread runs, and its argument. They are set before the thread is made ready. Only
+    /// the thread itself reads them.
     function: AtomicCell<Option<extern "C" fn(usize)>>,
     argument: AtomicUsize,
     /// Waker of the thread; an idle thread, which never sleeps, has none.
@@ -95,7 +96,7 @@ impl Thread {
         }
     }
 
-    /// A new thread without a number, which is never freed.
+    /// Creates a thread without a number. It is never freed.
     pub(super) fn allocate() -> Result<&'static Self, OutOfMemory> {
         memory::leak(Self::new()).ok_or(OutOfMemory)
     }
@@ -107,7 +108,7 @@ impl Thread {
         }
         let last = self.id();
         let next = match enter(self, last) {
-            // Without another entry the numbers of this one begin again.
+            // Without memory for another entry, the thread keeps its entry, whose numbers begin again.
             Err(OutOfMemory) if last != 0 => Table::first_number(last),
             number => number?,
         };
@@ -122,12 +123,13 @@ impl Thread {
         core::ptr::eq(self, other)
     }
 
-    /// Number of the thread, also after its end; 0 for a CPU's idle thread.
+    /// Returns the number of the thread, even after its end. The number is 0 for the idle thread of a CPU.
     pub(crate) fn id(&self) -> u32 {
         self.id.load(Relaxed)
     }
 
-    /// The futex that changes when the thread ends: its value is the thread's number, then 0.
+    /// Returns the futex that changes when the thread ends. Its value is the thread's number before, and 0
+    /// afterwards.
     pub(super) fn end_futex(&self) -> &AtomicU32 {
         &self.alive_id
     }
@@ -152,7 +154,8 @@ impl Thread {
         self.alive_id.store(id, Release);
     }
 
-    /// Function and argument of the thread, which is the current one; `None` for an idle thread.
+    /// Returns the function and the argument of the thread, which must be the current thread. Returns `None`
+    /// for an idle thread.
     pub(super) fn function(&self) -> Option<ThreadFunction> {
         Some((self.function.load()?, self.argument.load(Relaxed)))
     }
@@ -176,8 +179,8 @@ impl Thread {
         *self.name.lock() = name;
     }
 
-    /// Name of the thread; [`Name::NONE`] while another CPU changes it. Never waits, so that the fault
-    /// handler can call it.
+    /// Returns the name of the thread, or [`Name::NONE`] while another CPU is changing the name. Never waits,
+    /// so that the fault handler can call it.
     pub(crate) fn name(&self) -> Name {
         self.name.try_lock().map_or(Name::NONE, |name| *name)
     }
@@ -188,20 +191,20 @@ impl Thread {
     }
 }
 
-/// Bits of a thread number for the index of its entry in the table: 262,143 threads, for whose stacks of
-/// std's default size a machine of 2 GiB has addresses.
+/// Number of bits in a thread number for the index of the thread's entry in the table. So there can be
+/// 262,143 threads. A machine of 2 GiB has addresses for so many stacks of std's default size.
 const INDEX_BITS: u32 = 18;
 
 type Table = ThreadTable<Thread, INDEX_BITS>;
 
-/// All threads but the idle threads, by number.
+/// All threads except the idle threads, by number.
 static TABLE: Table = Table::new();
 
 /// Cursor of [`TABLE`].
 static CURSOR: SpinLock<TableCursor> = SpinLock::new(TableCursor::new());
 
-/// Enters a thread in the table; returns the first number of its entry. It leaves the entry of its last
-/// number, `old`.
+/// Enters a thread in the table, and returns the first number of its new entry. `old`, the last number of the
+/// thread, says which entry the thread leaves.
 fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     loop {
         let entered = TABLE.enter(&mut CURSOR.lock(), thread, old);
@@ -214,20 +217,20 @@ fn enter(thread: &'static Thread, old: u32) -> Result<u32, OutOfMemory> {
     }
 }
 
-/// Adds a chunk of up to 1 MiB to the table. Other threads that need it sleep; interrupts are masked while
-/// its memory is allocated, not while it is filled.
+/// Adds a chunk of up to 1 MiB to the table. Other threads that need the chunk sleep meanwhile. Interrupts
+/// are masked while the memory is allocated, but not while it is filled.
 fn add_chunk(size: usize) -> Result<(), OutOfMemory> {
     static GROWTH: Mutex = Mutex::new();
     let chunk = || memory::leak_slice(size, || Link::new(None));
     GROWTH.with(|| TABLE.add_chunk(size, chunk)).ok_or(OutOfMemory)
 }
 
-/// The thread that has, or had last, number `id`.
+/// Returns the thread whose current or last number is `id`.
 pub(super) fn find(id: u32) -> Option<&'static Thread> {
     TABLE.find(id).filter(|thread| thread.id() == id)
 }
 
-/// Number of threads that have begun and not ended.
+/// Returns the number of threads that have begun and not yet ended.
 pub(crate) fn count_alive() -> usize {
     TABLE.threads().filter(|thread| thread.alive_id.load(Relaxed) != 0).count()
 }

@@ -9,8 +9,8 @@ use hermit_sched::thread::Thread as _;
 use super::schedule;
 use super::thread::Thread;
 
-/// Polls, and sleeps in between, until the poll is ready; `None` if it is not at `deadline`, a time of the
-/// monotonic clock.
+/// Polls repeatedly and sleeps between the polls, until the poll is ready. Returns `None` if it is not ready
+/// at `deadline`, a time of the monotonic clock.
 pub(crate) fn block_until<T>(
     deadline: Option<u64>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -18,8 +18,8 @@ pub(crate) fn block_until<T>(
     block(schedule::current(), deadline, poll)
 }
 
-/// Does the same as [`block_until`] for a poll of several objects. Some of these objects may sleep while they
-/// are polled: a wake-up from an object polled earlier is not lost.
+/// Does [`block_until`] for a poll of several objects. Some objects may sleep while they are polled. If an
+/// object that was polled earlier wakes the thread during such a sleep, the wake-up is not lost.
 #[inline]
 pub(crate) fn block_until_any<T>(
     deadline: Option<u64>,
@@ -40,7 +40,8 @@ fn block<T>(
         if let Poll::Ready(result) = poll(&mut context) {
             return Some(result);
         }
-        // Checked after the poll: an object that is ready when the deadline passes counts as ready.
+        // The deadline is checked after the poll, so an object that is ready when the deadline passes counts
+        // as ready.
         if deadline.is_some_and(|deadline| deadline <= clock::monotonic()) {
             return None;
         }
@@ -48,7 +49,7 @@ fn block<T>(
     }
 }
 
-/// Polls, and sleeps in between, until the poll is ready.
+/// Polls repeatedly and sleeps between the polls, until the poll is ready.
 pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     loop {
         if let Some(result) = block_until(None, &mut poll) {

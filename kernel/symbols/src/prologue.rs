@@ -1,7 +1,8 @@
-//! Function prologues of x86-64: where a function without a frame pointer has its return address.
+//! Decodes function prologues of x86-64, to find the return address of a function that has no frame pointer.
 //!
-//! rustc emits frame pointers only on request, and no unwind tables where panics abort. But a function
-//! allocates its stack in its first instructions, which are of few kinds (SDM volume 2: PUSH, MOV, SUB).
+//! rustc emits frame pointers only on request, and no unwind tables if panics abort. But a function allocates
+//! its stack frame with its first instructions, and these are of only a few kinds (SDM volume 2: PUSH, MOV,
+//! SUB).
 
 /// Size of the code that [`Prologue::parse`] looks at, in bytes.
 pub const MAX_PROLOGUE: usize = 48;
@@ -18,8 +19,8 @@ pub struct Prologue {
 }
 
 impl Prologue {
-    /// Parses the code of a function from its start on, up to where it is executing, and stops at the first
-    /// other instruction.
+    /// Parses the instructions of a function, from its start up to the one that is executing. Stops earlier
+    /// at the first instruction of another kind.
     #[must_use]
     pub fn parse(mut code: &[u8]) -> Self {
         let mut prologue = Self::default();

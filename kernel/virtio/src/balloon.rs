@@ -1,9 +1,9 @@
 //! The traditional memory balloon device (virtio 1.2, section 5.5), for free page reporting only (section
 //! 5.5.6.7): the driver names free memory to the device, one range at a time, and the host discards it.
 //!
-//! The balloon itself is never inflated: its two queues are set up and never used. A range has its owner's
-//! type. It is moved into [`BalloonDriver::report`] and out of [`BalloonDriver::complete`], so nothing else
-//! uses the memory while the device discards it.
+//! The balloon itself is never inflated: its two queues are set up and never used. The type of a range is
+//! chosen by the owner of the memory. A range is moved into [`BalloonDriver::report`] and out of
+//! [`BalloonDriver::complete`], so nothing else uses the memory while the device discards it.
 
 #[cfg(test)]
 mod tests;
@@ -32,9 +32,10 @@ const EARLIER_QUEUES: [balloon::F; 2] = [balloon::F::STATS_VQ, balloon::F::FREE_
 ///
 /// # Safety
 ///
-/// The driver, which is safe code, has the device change [`FreeMemory::size`] bytes of physical memory from
-/// [`FreeMemory::address`] on. So nothing uses this memory as long as the value lives, nor after it was
-/// dropped. It may be freed only from the value itself, once the driver has given that back.
+/// The driver, which is safe code, makes the device change [`FreeMemory::size`] bytes of physical memory,
+/// beginning at [`FreeMemory::address`]. So nothing may use this memory while the value exists, nor after the
+/// value was dropped. The memory may be freed only by consuming the value, after the driver has given it
+/// back.
 #[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
 pub unsafe trait FreeMemory: Debug {
     /// Physical address.
@@ -56,9 +57,9 @@ impl<R: FreeMemory> DescriptorChain for Report<R> {
 
 /// Number of `reporting_vq` of a device with these features.
 ///
-/// The device's queues are numbered in a row. There is a number for the queue of each feature that the device
-/// offers, whether the driver accepts the feature or not (QEMU, Cloud Hypervisor, Firecracker). Section 5.5.2
-/// says 4 for each device.
+/// QEMU, Cloud Hypervisor and Firecracker number the queues consecutively. The queue of each feature that the
+/// device offers has a number, even if the driver does not accept the feature. This deviates from section
+/// 5.5.2, according to which the number is always 4.
 fn reporting_queue(offered: balloon::F) -> u16 {
     let is_offered = |feature| u16::from(offered.contains(feature));
     FIRST_OPTIONAL_QUEUE + EARLIER_QUEUES.map(is_offered).iter().sum::<u16>()
@@ -69,7 +70,8 @@ fn reporting_queue(offered: balloon::F) -> u16 {
 pub struct BalloonDriver<T: Transport, M, R> {
     device: Device<T>,
     queue: Virtqueue<M, Report<R>>,
-    /// `inflateq` and `deflateq`: their memory is the device's as long as it is live.
+    /// `inflateq` and `deflateq`. They are kept because the device may access their memory as long as it is
+    /// live.
     _unused: [Virtqueue<M, Report<R>>; 2],
 }
 
@@ -78,8 +80,8 @@ impl<T: Transport, M: DmaMemory, R: FreeMemory> BalloonDriver<T, M, R> {
     ///
     /// # Errors
     ///
-    /// [`InitError::MissingFeature`] if the device takes no reports. The device is no balloon device, fails
-    /// initialization, or there is no memory.
+    /// The device is no balloon device, fails initialization, or there is no memory.
+    /// [`InitError::MissingFeature`] if the device takes no reports.
     pub fn new(transport: T, dma: &impl DmaAllocator<Memory = M>) -> Result<Self, InitError> {
         // Section 5.5.3.1 asks for MUST_TELL_HOST, which an empty balloon never has to do.
         let wanted = F::from(balloon::F::PAGE_REPORTING | balloon::F::MUST_TELL_HOST);
@@ -99,13 +101,14 @@ impl<T: Transport, M: DmaMemory, R: FreeMemory> BalloonDriver<T, M, R> {
     ///
     /// # Errors
     ///
-    /// Gives the range back if another one is in flight, or the device has failed. One in flight counts as
-    /// such until [`BalloonDriver::complete`] has given it back.
+    /// Gives the range back if another range is in flight, or if the device has failed. A range is in flight
+    /// until [`BalloonDriver::complete`] has given it back.
     pub fn report(&mut self, range: R) -> Result<(), R> {
         if self.queue.in_flight() != 0 {
             return Err(range);
         }
-        // A device that has answered without a report in flight has failed: the answer would count for this.
+        // A device that has answered without a report in flight has failed: its answer would be taken for the
+        // answer to this report.
         if !matches!(self.complete(), Ok(None)) {
             return Err(range);
         }
@@ -114,12 +117,12 @@ impl<T: Transport, M: DmaMemory, R: FreeMemory> BalloonDriver<T, M, R> {
         Ok(())
     }
 
-    /// Gives the range back that the device has discarded. `None` if it has not done so yet, or no range is
-    /// in flight; an interrupt follows.
+    /// Gives back the range that the device has discarded. Returns `None` if no range is in flight, or if the
+    /// device has not discarded it yet; then an interrupt follows.
     ///
     /// # Errors
     ///
-    /// The device has failed. It keeps the range in flight.
+    /// The device has failed. It keeps the range that is in flight.
     pub fn complete(&mut self) -> Result<Option<R>, DeviceError> {
         self.device.ensure_usable()?;
         let used = self.queue.complete_or_arm();
@@ -136,7 +139,7 @@ impl<T: Transport, M: DmaMemory, R: FreeMemory> BalloonDriver<T, M, R> {
         self.device.interrupt(|| queue.has_used())
     }
 
-    /// Stops a device that does not answer. It keeps the range in flight.
+    /// Stops a device that does not answer. The device keeps the range that is in flight.
     pub fn stop(&mut self) {
         self.device.stop(DeviceError::NeedsReset);
     }

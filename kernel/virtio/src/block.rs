@@ -1,14 +1,14 @@
 //! The block device (virtio 1.2, section 5.2): reads, writes and flushes, several requests at a time.
 //!
-//! Submitting a request returns a [`Ticket`], with which [`BlockDriver::take`] later returns a
-//! [`CompletedRequest`]. It owns the data of a read, which can be copied out without the driver's lock, and
-//! is returned with [`BlockDriver::release`], since later requests use its buffers. The waker of a request is
-//! woken when the device has served it: [`BlockDriver::next_waker`] returns the wakers one by one, so that
-//! they are woken without the lock, too.
+//! Submitting a request returns a [`Ticket`]. When the device has served the request, [`BlockDriver::take`]
+//! exchanges the ticket for a [`CompletedRequest`]. This value owns the data of a read, so the data can be
+//! copied out without the driver's lock. [`BlockDriver::release`] then returns its buffers to the driver, for
+//! later requests. The waker of a request is woken when the device has served it: [`BlockDriver::next_waker`]
+//! returns the wakers one by one, so that the caller can wake them without the lock, too.
 //!
 //! A request can be submitted if there are buffers for it. At first there are buffers for one request, and
-//! further ones can be added ([`BlockDriver::plan`]). The driver does not decide which waiting task gets
-//! them.
+//! further ones can be added ([`BlockDriver::plan`]). The driver does not decide which waiting task gets the
+//! buffers.
 
 pub mod byte_access;
 mod config;
@@ -45,7 +45,7 @@ const REQUESTQ: u16 = 0;
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// All buffers are in use. [`BlockDriver::plan`] says whether there can be more.
+    /// All buffers are in use. [`BlockDriver::plan`] returns a plan if more buffers can be added.
     #[error("too many requests in flight")]
     Busy,
     /// The request exceeds the end of the device.
@@ -75,8 +75,8 @@ pub struct BlockDriver<T: Transport, M> {
 }
 
 impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
-    /// Initializes the device. At most `requests` requests are in flight, and at most 64, of up to
-    /// [`MAX_TRANSFER`] bytes, or the device's limits if those are lower.
+    /// Initializes the device. At most `requests` requests, and at most 64, are in flight at a time. Each has
+    /// at most [`MAX_TRANSFER`] bytes of data. The device may have lower limits.
     ///
     /// # Errors
     ///
@@ -130,21 +130,21 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.limits.max_transfer()
     }
 
-    /// Plans the buffers for one more request in flight; they are allocated without the driver's lock.
-    /// Returns `None` if the buffers that exist or are planned suffice for all requests that the queue holds.
-    /// Each plan is followed by one call of [`Self::add`].
+    /// Plans the buffers for one more request in flight. Returns `None` if the buffers that exist or are
+    /// planned suffice for all requests that the queue can hold. The caller allocates the buffers without the
+    /// driver's lock, and calls [`Self::add`] once for each plan.
     #[must_use]
     pub fn plan(&mut self) -> Option<DataPlan> {
         self.slots.plan().then(|| DataPlan::new(self.limits.max_transfer(), self.device.permit()))
     }
 
-    /// Adds a buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the
-    /// plan.
+    /// Adds a buffer that was [planned](Self::plan). Passing `None` gives up the plan, because there was no
+    /// memory for the buffer.
     pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
         self.slots.grow(buffer.map(|buffer| buffer.0));
     }
 
-    /// Submits a read of `count` sectors; the waker is woken when the device has served it.
+    /// Submits a read of `count` sectors. The waker is woken when the device has served the request.
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.submit((RequestType::In, sector, length), &[], waker)
     }
 
-    /// Submits a write of whole sectors; the waker is woken when the device has served it. The bytes have
-    /// been copied when this returns.
+    /// Submits a write of whole sectors. The bytes have been copied when this returns. The waker is woken
+    /// when the device has served the request.
     ///
     /// # Errors
     ///
@@ -169,11 +169,12 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.submit((RequestType::Out, sector, bytes.len()), bytes, waker)
     }
 
-    /// Submits a flush: completed writes become durable. The waker is woken when they are.
+    /// Submits a flush, which makes completed writes durable. The waker is woken when the device has served
+    /// the request.
     ///
     /// # Errors
     ///
-    /// The request is not submitted; [`BlockError::Unsupported`] if there is no cache
+    /// The request is not submitted. The error is [`BlockError::Unsupported`] if there is no cache
     /// ([`BlockDriver::has_flush`]).
     pub fn submit_flush(&mut self, waker: &Waker) -> Result<Ticket, BlockError> {
         if !self.has_flush() {
@@ -182,8 +183,9 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.submit((RequestType::Flush, 0, 0), &[], waker)
     }
 
-    /// Returns a request once the device has served it, to be [released](Self::release) after its data was
-    /// read. Else the waker is woken when it has.
+    /// Returns a request that the device has served. The caller reads the data and then
+    /// [releases](Self::release) the request. If the device has not served the request yet, returns `None`,
+    /// and the waker is woken when it has.
     ///
     /// # Errors
     ///
@@ -201,22 +203,23 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         Ok(served)
     }
 
-    /// Returns the completion's buffers for later requests.
+    /// Takes back the buffers of a completed request, for later requests.
     pub fn release(&mut self, completion: CompletedRequest<M>) {
         let (ticket, buffers) = completion.into_parts();
         self.slots.free(ticket, buffers);
     }
 
-    /// Removes the next waker of a request that the device has served; of any request if the device has
-    /// failed.
+    /// Removes and returns the next waker of a request that the device has served. If the device has failed,
+    /// returns the wakers of all requests one by one.
     #[must_use]
     pub fn next_waker(&mut self) -> Option<Waker> {
         let has_failed = self.device.ensure_usable().is_err();
         self.slots.next_waker(has_failed)
     }
 
-    /// Acknowledges an interrupt, and takes what the device has served from the queue. Wakers are to be woken
-    /// ([`Self::next_waker`]), also if this fails; the capacity may have changed.
+    /// Acknowledges an interrupt, and takes the requests that the device has served out of the queue.
+    /// Afterwards the caller must wake the wakers ([`Self::next_waker`]), even if this fails. The capacity
+    /// may have changed.
     ///
     /// # Errors
     ///
@@ -224,17 +227,18 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
     pub fn interrupt(&mut self) -> Result<InterruptCause, DeviceError> {
         let queue = &self.queue;
         let cause = self.device.interrupt(|| queue.has_used());
-        // Also the requests that the device has served before it failed.
+        // Collects also the requests that the device served before it failed.
         self.collect();
         let cause = cause?;
-        // A configuration that never stops changing is read again at the next interrupt.
+        // If the configuration does not stop changing, the old capacity stays until the next interrupt.
         if let (true, Ok(capacity)) = (cause.config, DeviceLimits::read_capacity(&self.device)) {
             self.limits.capacity = capacity;
         }
         self.device.ensure_usable().map(|()| cause)
     }
 
-    /// Takes the requests that the device has served from the queue, and arms the interrupt for further ones.
+    /// Takes the requests that the device has served out of the queue, and arms the interrupt for the next
+    /// one.
     fn collect(&mut self) {
         loop {
             let used = self.queue.complete_or_arm();
@@ -252,8 +256,8 @@ impl<T: Transport, M: DmaMemory> BlockDriver<T, M> {
         self.device.check_status()
     }
 
-    /// Submits a request of a type, from a sector on, with a number of bytes, which are `bytes` if it is a
-    /// write.
+    /// Submits a request: its type, its first sector, and the size of its data in bytes. `bytes` is the data
+    /// of a write.
     fn submit(
         &mut self,
         (request_type, sector, length): (RequestType, u64, usize),

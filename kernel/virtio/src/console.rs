@@ -43,8 +43,8 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         Ok(console)
     }
 
-    /// Writes as many bytes as fit into free buffers; returns the number of bytes. If that is 0 for non-empty
-    /// `bytes`, an interrupt follows once a buffer is free.
+    /// Writes as many bytes as fit into free buffers. Returns the number of bytes written. If it is 0
+    /// although `bytes` is not empty, an interrupt follows once a buffer is free.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl<T: Transport, M: DmaMemory> ConsoleDriver<T, M> {
         Ok(byte.first().copied().filter(|_| count > 0))
     }
 
-    /// Reads as much input as has arrived and fits; returns the number of bytes. If that is 0 for non-empty
-    /// `bytes`, an interrupt follows with the next input.
+    /// Reads as much input as has arrived and fits. Returns the number of bytes read. If it is 0 although
+    /// `bytes` is not empty, an interrupt follows with the next input.
     ///
     /// # Errors
     ///

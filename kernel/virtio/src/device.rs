@@ -4,7 +4,7 @@
 //! negotiation. The driver then reads the configuration, sets up its virtqueues and calls
 //! [`Device::set_driver_ok`]. The device is untrusted, so each result of a virtqueue is checked: the first
 //! violation of the protocol marks the device as broken ([`DeviceError`]), and from then on all calls fail.
-//! It is reset when the driver is dropped. The order of drops matters: the reset ends all DMA, and only then
+//! Dropping the driver resets the device. The order of drops matters: the reset ends all DMA, and only then
 //! may the buffers be freed.
 
 #[cfg(test)]
@@ -16,7 +16,8 @@ use crate::dma::{DmaAllocator, DmaPermit};
 use crate::transport::{DeviceConfig, InterruptCause, Transport, TransportError};
 use crate::virtqueue::{DescriptorChain, QueueError, Virtqueue};
 
-/// Maximum number of status reads until a reset must have completed. Emulated devices complete it at once.
+/// Maximum number of status reads until a reset must have completed. Emulated devices complete a reset at
+/// once.
 const MAX_RESET_READS: u32 = if cfg!(miri) { 64 } else { 1 << 16 };
 
 /// Maximum number of attempts to read the configuration in one generation.
@@ -104,8 +105,8 @@ impl<T: Transport> Device<T> {
         Self::start_with(transport, dma, id, |_| wanted)
     }
 
-    /// Like [`Device::start`], for features that depend on others: `wanted` maps the offered features to the
-    /// supported ones.
+    /// Like [`Device::start`], for drivers whose supported features depend on the offered ones: `wanted`
+    /// receives the offered features and returns the supported ones.
     ///
     /// # Errors
     ///
@@ -219,8 +220,8 @@ impl<T: Transport> Device<T> {
 
     /// Acknowledges an interrupt and returns its cause.
     ///
-    /// If the transport does not report a cause, `has_used` says whether a virtqueue raised it. If not, it is
-    /// taken for a configuration change, and the device status is checked.
+    /// If the transport does not report the cause, `has_used` tells if a virtqueue raised the interrupt. If
+    /// none did, this takes the interrupt for a configuration change, and checks the device status.
     ///
     /// # Errors
     ///
@@ -257,12 +258,12 @@ impl<T: Transport> Device<T> {
         self.broken.map_or(Ok(()), Err)
     }
 
-    /// Passes on the result of a virtqueue's operation; an error breaks the device.
+    /// Returns the result of a virtqueue's operation. An error breaks the device.
     pub(crate) fn checked<V>(&mut self, result: Result<V, QueueError>) -> Result<V, DeviceError> {
         result.map_err(|error| self.fail(error.into()))
     }
 
-    /// Breaks the device and sets `FAILED`; the first error is kept.
+    /// Breaks the device and sets `FAILED`. Returns the first error that broke the device.
     pub(crate) fn fail(&mut self, error: DeviceError) -> DeviceError {
         if let Some(first) = self.broken {
             return first;
@@ -272,7 +273,7 @@ impl<T: Transport> Device<T> {
         error
     }
 
-    /// Breaks the device and resets it. The reset is not waited for: the device keeps its memory.
+    /// Breaks the device and resets it. Does not wait for the reset, so the device keeps its memory.
     pub(crate) fn stop(&mut self, error: DeviceError) {
         if self.broken.is_none() {
             self.fail(error);

@@ -11,19 +11,19 @@ use core::sync::atomic::{AtomicBool, Ordering, fence};
 /// DMA memory that the device may read and change at any time: bytes are copied in and out, no references to
 /// them exist.
 ///
-/// The hal implements it over physically contiguous pages. It must be sound whatever the device writes and
-/// from whatever thread it is called: a copy that races with the device, or with another copy, yields
+/// The hal implements this trait over physically contiguous pages. An implementation must be sound whatever
+/// the device writes, and on any thread: a copy that races with the device, or with another copy, yields
 /// arbitrary bytes, but no undefined behaviour.
 ///
-/// Callers stay inside the memory. For other offsets an implementation may panic, and must access nothing
-/// outside the memory. Drivers can move between threads if the memory is `Send` and `Sync`.
+/// Callers pass only ranges inside the memory. For other ranges an implementation may panic, but it must not
+/// access anything outside the memory. Drivers can move between threads if the memory is `Send` and `Sync`.
 ///
 /// # Safety
 ///
-/// Drivers, which are safe code, have devices access [`DmaMemory::size`] bytes from
-/// [`DmaMemory::device_address`] on. So these are memory that nothing else uses as long as the value lives,
-/// and after it was dropped as long as the [`DmaPermit`] with which it was allocated is granted: then the
-/// memory is never freed.
+/// Drivers, which are safe code, make devices access [`DmaMemory::size`] bytes, beginning at
+/// [`DmaMemory::device_address`]. So nothing else may use this memory while the value exists. If the
+/// [`DmaPermit`] with which the memory was allocated is granted when the value is dropped, the memory must
+/// never be freed.
 #[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
 pub unsafe trait DmaMemory: Debug {
     /// Size in bytes.
@@ -54,8 +54,8 @@ pub unsafe trait DmaMemory: Debug {
     }
 }
 
-/// Allocates DMA memory. The hal implements it; drivers call it only during initialization, and plan what
-/// they need later ([`DataPlan`]).
+/// Allocates DMA memory. The hal implements it. Drivers call it only during initialization. Buffers that a
+/// driver needs later are planned ([`DataPlan`]), and allocated by the driver's owner.
 pub trait DmaAllocator {
     /// The allocated memory.
     type Memory: DmaMemory;
@@ -64,16 +64,17 @@ pub trait DmaAllocator {
     /// such memory. The memory keeps a clone of the permit: see [`DmaMemory`].
     fn allocate(&self, size: usize, permit: &DmaPermit) -> Option<Self::Memory>;
 
-    /// Moves a value, which is no larger than a few words, to where several values can own it; `None` if
-    /// there is no memory. (`Arc::try_new` is not stable.)
+    /// Moves a value of at most a few words into an [`Arc`]. Returns `None` if there is no memory.
+    /// (`Arc::try_new` is not stable.)
     fn share<V>(&self, value: V) -> Option<Arc<V>>;
 }
 
-/// A device's permission to access its DMA memory: granted with `DRIVER_OK`, before which devices do not use
-/// virtqueues (virtio 1.2, section 2.1.2), and revoked when a reset has completed.
+/// A device's permission to access its DMA memory. It is granted when the driver sets `DRIVER_OK`, since
+/// devices do not use virtqueues before (virtio 1.2, section 2.1.2). It is revoked when a reset has
+/// completed.
 ///
-/// Memory that is dropped while the permit is granted, as after a reset that timed out, is leaked and not
-/// freed.
+/// Memory that is dropped while the permit is granted is leaked instead of freed, for example after a reset
+/// that timed out.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub struct DmaPermit(Arc<AtomicBool>);
@@ -102,8 +103,8 @@ impl DmaPermit {
 /// A part of [`DmaMemory`] with a single owner.
 ///
 /// Only the owner accesses its bytes. To pass the bytes to the device, the driver moves the value into a
-/// [`Virtqueue`](crate::virtqueue::Virtqueue), and gets it back when the device has used them: an access
-/// while the device owns the buffer does not compile.
+/// [`Virtqueue`](crate::virtqueue::Virtqueue), and gets it back when the device has used the bytes. So an
+/// access while the device owns the buffer does not compile.
 #[derive(Debug)]
 pub struct DmaBuffer<M> {
     memory: Arc<M>,
@@ -112,15 +113,15 @@ pub struct DmaBuffer<M> {
 }
 
 impl<M: DmaMemory> DmaBuffer<M> {
-    /// Allocates a zeroed buffer; `None` if there is no memory, or for 4 GiB and more, which no descriptor
-    /// can describe.
+    /// Allocates a zeroed buffer. Returns `None` if there is no memory, or if the size is 4 GiB or more,
+    /// which does not fit into a descriptor.
     pub fn allocate(dma: &impl DmaAllocator<Memory = M>, size: usize, permit: &DmaPermit) -> Option<Self> {
         u32::try_from(size).ok()?;
         let memory = dma.allocate(size, permit).filter(|memory| memory.size() >= size)?;
         Some(Self { memory: dma.share(memory)?, start: 0, size })
     }
 
-    /// Splits the buffer into parts of `size` bytes; a smaller remainder at the end is lost.
+    /// Splits the buffer into parts of `size` bytes. A smaller remainder at the end is not used.
     ///
     /// # Panics
     ///
@@ -136,8 +137,8 @@ impl<M: DmaMemory> DmaBuffer<M> {
         self.size
     }
 
-    /// Copies bytes out, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes
-    /// copied.
+    /// Copies bytes out, beginning at `offset` of the buffer, until the buffer or `bytes` ends. Returns the
+    /// number of bytes copied.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
         let length = bytes.len().min(self.size.saturating_sub(offset));
         if let Some(bytes) = bytes.get_mut(..length).filter(|bytes| !bytes.is_empty()) {
@@ -146,8 +147,8 @@ impl<M: DmaMemory> DmaBuffer<M> {
         length
     }
 
-    /// Copies bytes in, from `offset` to the end of the buffer or of `bytes`; returns the number of bytes
-    /// copied.
+    /// Copies bytes in, beginning at `offset` of the buffer, until the buffer or `bytes` ends. Returns the
+    /// number of bytes copied.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> usize {
         let length = bytes.len().min(self.size.saturating_sub(offset));
         if let Some(bytes) = bytes.get(..length).filter(|bytes| !bytes.is_empty()) {
@@ -178,7 +179,7 @@ impl<M: DmaMemory> DmaBuffer<M> {
     }
 }
 
-/// Plan of a driver's buffer. It is allocated without the driver's lock.
+/// Plan of a driver's buffer. The driver's owner allocates the buffer without the driver's lock.
 #[derive(Debug)]
 pub struct DataPlan {
     size: usize,
@@ -197,7 +198,7 @@ impl DataPlan {
     }
 }
 
-/// A buffer for the driver that has planned it.
+/// A buffer that was allocated according to a [`DataPlan`], for the driver that planned it.
 #[derive(Debug)]
 pub struct DataBuffer<M>(pub(crate) DmaBuffer<M>);
 

@@ -83,9 +83,10 @@ impl<T: Transport, M: DmaMemory> EntropyDriver<T, M> {
         Ok(())
     }
 
-    /// Copies the random bytes of the pending request into `bytes`; returns their number, which may be less
-    /// than requested, even 0. `None` if the device has not answered yet, or no request is pending; an
-    /// interrupt follows with the answer. Random bytes that do not fit into `bytes` are discarded.
+    /// Copies the random bytes of the pending request into `bytes`. Returns their number, which may be less
+    /// than requested, even 0. Returns `None` if no request is pending, or if the device has not answered
+    /// yet; then an interrupt follows with the answer. Random bytes that do not fit into `bytes` are
+    /// discarded.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! The file system device (virtio 1.2, section 5.11): messages to a FUSE server, several at a time.
 //!
-//! The driver does not know the messages' contents. It copies a request into buffers of its own, keeps it
-//! apart from others by a [`Ticket`], and returns the reply as a [`ServedRequest`], which is read without the
-//! driver's lock. The waker of a request is woken when its reply has arrived: [`FsDriver::next_waker`]
-//! returns the wakers one by one, so that they are woken without the lock, too. It also returns those of
-//! tasks that wait to submit a request: one for each slot and each data buffer that becomes free, however
-//! many wait.
+//! The driver does not know the messages' contents. It copies each request into its own buffers, identifies
+//! the request by a [`Ticket`], and returns the reply as a [`ServedRequest`], which the caller reads without
+//! the driver's lock. The waker of a request is woken when its reply has arrived: [`FsDriver::next_waker`]
+//! returns the wakers one by one, so that the caller can wake them without the lock, too. `next_waker` also
+//! returns the wakers of tasks that wait to submit a request: one waker for each slot and each data buffer
+//! that becomes free, however many tasks wait.
 
 mod config;
 mod messages;
@@ -43,17 +43,18 @@ const MAX_REQUESTS: u16 = 16;
 /// that it writes.
 const MAX_SEGMENTS: u16 = 5;
 
-/// Maximum number of buffers for data that does not fit into the page that each request has.
+/// Maximum number of data buffers, for data that does not fit into the page of its request.
 const MAX_DATA_BUFFERS: usize = 4;
 
-/// Minimum size in bytes of such a buffer, unless requests are smaller. The sizes are powers of two, up to
-/// the maximum of a request: a program that reads small files needs no large buffers.
+/// Minimum size of a data buffer in bytes, unless the maximum size of a request is smaller. Sizes of data
+/// buffers are powers of two up to that maximum, so a program that reads only small files needs no large
+/// buffers.
 const MIN_DATA_BUFFER: usize = 64 << 10;
 
 /// Why a request was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FsError {
-    /// All requests are in flight, or all data buffers in use. The waker is woken when that changes.
+    /// All slots or all data buffers are in use. The waker is woken when one becomes free.
     #[error("too many requests in flight")]
     Busy,
     /// There is no memory for the request, or it exceeds [`FsDriver::max_data`].
@@ -64,8 +65,8 @@ pub enum FsError {
     Device(#[from] DeviceError),
 }
 
-/// Plan of a data buffer for a request. It is allocated without the driver's lock, before the request is
-/// submitted.
+/// Plan of a data buffer for a request. The caller allocates the buffer without the driver's lock, before it
+/// submits the request.
 #[derive(Debug)]
 #[must_use = "the buffer counts until `FsDriver::add` is called"]
 pub struct BufferPlan<M> {
@@ -82,7 +83,7 @@ impl<M: DmaMemory> BufferPlan<M> {
     }
 }
 
-/// Number of a request in flight.
+/// Identifies a request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u16);
 
@@ -103,9 +104,9 @@ impl Ticket {
 /// State of one of the requests that may be in flight.
 #[derive(Debug)]
 enum Slot<M> {
-    /// Not in use, with the request's page.
+    /// Not in use. The page is for the next request.
     Free(DmaBuffer<M>),
-    /// In flight. It has no waker if that has been woken, or if no task waits for the reply.
+    /// In flight. There is no waker if it was woken already, or if no task waits for the reply.
     InFlight { waker: Option<Waker>, is_one_way: bool },
     /// The reply has arrived.
     Served(ServedRequest<M>),
@@ -113,12 +114,12 @@ enum Slot<M> {
     Reading,
 }
 
-/// Tasks that wait for one kind of resource or event. A woken task checks for it again, and so may wait
-/// again.
+/// Tasks that wait for one kind of resource or event. A woken task checks again if the resource is there, and
+/// may have to wait again.
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: WakerQueue,
-    /// Number of tasks that are to be woken.
+    /// Number of tasks that must still be woken.
     due: usize,
 }
 
@@ -131,12 +132,12 @@ impl Waiting {
         }
     }
 
-    /// Makes one more waiting task due, if there is one.
+    /// Makes one more waiting task due to be woken, if there is one.
     fn wake_next(&mut self) {
         self.due += usize::from(!self.tasks.is_empty());
     }
 
-    /// Removes the next task that is to be woken; with `all` each one.
+    /// Removes and returns the next task that is due to be woken. With `all`, all waiting tasks are due.
     fn next(&mut self, all: bool) -> Option<Waker> {
         if self.due == 0 && !all {
             return None;
@@ -165,8 +166,8 @@ pub struct FsDriver<T: Transport, M> {
     max_data: usize,
     /// Messages that wait for room in their queue.
     late: Vec<LateMessage>,
-    /// Number of messages that were sent, and the number of them that the device has handled or that are
-    /// lost.
+    /// `sent` is the number of messages that were sent and are not lost. `handled` is the number of these
+    /// messages that the device has handled.
     sent: u64,
     handled: u64,
     /// Tasks that wait for a slot, for a data buffer, or for messages to be handled.
@@ -177,7 +178,7 @@ pub struct FsDriver<T: Transport, M> {
 }
 
 impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
-    /// Initializes the device. Data of a request is limited to `max_data` bytes.
+    /// Initializes the device. Requests have at most `max_data` bytes of data.
     ///
     /// # Errors
     ///
@@ -247,8 +248,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
     /// Size in bytes of data for which each request has memory.
     pub const INLINE_DATA: usize = INLINE - MAX_HEAD;
 
-    /// Plans the data buffer that a request lacks; it is allocated without the driver's lock. Returns `None`
-    /// if no buffer is needed. Each plan is followed by one call of [`Self::add`].
+    /// Plans the data buffer that a request needs, if the driver has no such buffer free. Returns `None` if
+    /// no new buffer is needed. The caller allocates the buffer without the driver's lock, and calls
+    /// [`Self::add`] once for each plan.
     #[must_use]
     pub fn plan(&mut self, request: &Request<'_>) -> Option<BufferPlan<M>> {
         let wanted = request::data_size(request);
@@ -266,8 +268,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Some(BufferPlan { plan: DataPlan::new(size, self.device.permit()), replaced })
     }
 
-    /// Adds a data buffer that was [planned](Self::plan); `None`, if there was no memory for it, gives up the
-    /// plan. Then follows [`Self::reserve`], which lets another task go on if this one cannot.
+    /// Adds a data buffer that was [planned](Self::plan). Passing `None` gives up the plan, because there was
+    /// no memory for the buffer. The caller must call [`Self::reserve`] next: if the caller's request still
+    /// lacks a resource, this wakes another task that can use the buffer.
     pub fn add(&mut self, buffer: Option<DataBuffer<M>>) {
         match buffer {
             Some(buffer) => self.free_data.push(buffer.0),
@@ -275,7 +278,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Removes a data buffer that no request uses, to be freed without the driver's lock.
+    /// Removes and returns a data buffer that no request uses. The caller frees it without the driver's lock.
     #[must_use]
     pub fn take_unused(&mut self) -> Option<DataBuffer<M>> {
         let unused = self.free_data.pop().map(DataBuffer);
@@ -283,13 +286,14 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         unused
     }
 
-    /// Reserves the slot and buffers of a request. The waker is woken when the reply has arrived. The caller
-    /// copies the request without the driver's lock ([`ReservedRequest::fill`]), and [submits](Self::submit)
-    /// it.
+    /// Reserves the slot and buffers of a request. The waker is woken when the reply has arrived. Afterwards
+    /// the caller copies the request without the driver's lock ([`ReservedRequest::fill`]), and
+    /// [submits](Self::submit) it.
     ///
     /// # Errors
     ///
-    /// The request cannot be submitted. Other tasks may go on instead: [`Self::next_waker`].
+    /// The request cannot be submitted now. Other tasks may be able to submit theirs instead: the caller must
+    /// wake [`Self::next_waker`].
     pub fn reserve(&mut self, request: &Request<'_>, waker: &Waker) -> Result<ReservedRequest<M>, FsError> {
         self.device.ensure_usable()?;
         if !request::fits(request, self.max_data) {
@@ -319,12 +323,12 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.slots.iter().position(|slot| matches!(slot, Slot::Free(_)))
     }
 
-    /// Makes a task wait for a data buffer, or fail. The task may have been woken for a free slot; another
-    /// task then takes that slot.
+    /// Makes a task wait for a data buffer, or returns an error if that would be useless. The task may have
+    /// been woken for a free slot. Since it cannot use the slot, this wakes another task for the slot.
     #[cold]
     fn lacks_data(&mut self, waker: &Waker) -> FsError {
         self.waiting_for_slot.wake_next();
-        // All that there are are too small, and no other task wakes this one.
+        // All data buffers are free, but too small. No request is in flight whose end would wake this task.
         if self.data_buffers == self.free_data.len() {
             self.pass_data_on();
             return FsError::OutOfMemory;
@@ -333,7 +337,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         FsError::Busy
     }
 
-    /// Wakes a task that waits for a data buffer, if it may get one.
+    /// Wakes a task that waits for a data buffer, if there is or can be one for it.
     #[cold]
     fn pass_data_on(&mut self) {
         if !self.free_data.is_empty() || self.data_buffers < MAX_DATA_BUFFERS {
@@ -364,7 +368,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Ok(ReservedRequest::new(number, page, data))
     }
 
-    /// Submits a request that was copied.
+    /// Submits a request that was copied into its buffers.
     ///
     /// # Errors
     ///
@@ -384,7 +388,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         Ok(Ticket(number))
     }
 
-    /// Takes the replies that have arrived from the queue, and arms the interrupt for further ones.
+    /// Takes the replies that have arrived out of the queue, and arms the interrupt for the next reply.
     fn collect(&mut self) {
         loop {
             let used = self.requests.complete_or_arm();
@@ -399,7 +403,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
                     let waker = waker.take();
                     *slot = Slot::Served(ServedRequest::new(used.chain, used.written, waker));
                 }
-                // The queue returns a chain once only.
+                // Does not happen: the queue returns each chain only once.
                 _ => {}
             }
         }
@@ -420,8 +424,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.free_data.extend(data);
     }
 
-    /// Returns the reply to a request once it has arrived, to be [released](Self::release) after it was read.
-    /// Else the waker is woken when it has.
+    /// Returns the reply to a request if the reply has arrived. The caller reads the reply and then
+    /// [releases](Self::release) it. If the reply has not arrived, returns `None`, and the waker is woken
+    /// when the reply arrives.
     ///
     /// # Errors
     ///
@@ -448,8 +453,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.send_late();
     }
 
-    /// Removes the next waker of a request whose reply has arrived, or of a task that can go on; any waker if
-    /// the device has failed. It is woken without the driver's lock.
+    /// Removes and returns the next waker of a request whose reply has arrived, or of a task that can go on.
+    /// If the device has failed, returns all wakers one by one. The caller wakes them without the driver's
+    /// lock.
     #[must_use]
     pub fn next_waker(&mut self) -> Option<Waker> {
         let is_broken = self.device.ensure_usable().is_err();
@@ -471,7 +477,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         // A failure is returned by each later call.
         let _cause: Result<InterruptCause, _> =
             self.device.interrupt(|| hiprio.has_used() || requests.has_used());
-        // Also the messages that the device has handled before it failed.
+        // Collects also the messages and replies that the device handled before it failed.
         if !was_stopped {
             self.collect_messages();
             self.collect();
@@ -484,8 +490,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.device.ensure_usable().is_err()
     }
 
-    /// Stops a device whose replies are invalid: it is reset, and all requests fail from now on. Their wakers
-    /// are to be woken.
+    /// Stops a device whose replies are invalid: resets the device, and makes all requests fail from now on.
+    /// The caller must wake the wakers ([`Self::next_waker`]).
     pub fn stop(&mut self) {
         self.device.stop(DeviceError::InvalidReply);
     }

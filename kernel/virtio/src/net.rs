@@ -77,7 +77,8 @@ pub struct NetDriver<T: Transport, M, A> {
     rx: Rx<M, A>,
     tx: Tx<M, A>,
     info: NetInfo,
-    /// True if a frame was received since the last interrupt.
+    /// True if a frame was taken since the last interrupt. That frame may be the cause of the next interrupt,
+    /// although no used buffer is left then.
     has_completed: bool,
 }
 
@@ -110,9 +111,9 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.info
     }
 
-    /// Takes the next received frame; `None` if there is none, or while one is taken. Its bytes are read
-    /// without the driver, whose owner need not hold a lock meanwhile; then [`NetDriver::release_frame`]
-    /// posts its buffers again.
+    /// Takes the next received frame out of the driver. Returns `None` if no frame has arrived, or if the
+    /// previous frame is not released yet. The caller reads the frame without the driver's lock, and passes
+    /// it to [`NetDriver::release_frame`] afterwards.
     ///
     /// Invalid frames are dropped ([`NetDriver::rx_dropped`]).
     ///
@@ -126,39 +127,42 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         Ok(frame)
     }
 
-    /// Posts the buffers of a frame of [`NetDriver::take_frame`] again.
+    /// Posts the buffers of a frame that [`NetDriver::take_frame`] returned, so that the device can use them
+    /// again.
     pub fn release_frame(&mut self, frame: RxFrame<A>) {
         self.rx.release(&mut self.device, frame);
     }
 
-    /// Number of received frames that were dropped, since they were invalid or their buffers not adjacent.
+    /// Number of received frames that the driver dropped, because they were invalid or their buffers were not
+    /// adjacent.
     #[must_use]
     pub const fn rx_dropped(&self) -> u64 {
         self.rx.dropped()
     }
 
-    /// Returns true if a frame of `size` bytes can be transmitted now. If not, the device is notified, and an
-    /// interrupt follows when there is more room. No interrupt follows if the device has failed.
+    /// Returns true if a frame of `size` bytes can be transmitted now. If not, this call notifies the device,
+    /// and an interrupt follows when there is more room. No interrupt follows if the device has failed, or if
+    /// `size` is more than [`MAX_FRAME`].
     ///
-    /// If this returns `true`, a call of [`NetDriver::reserve_frame`] for such a frame fails only for its
-    /// [`TxOffload`], until the next call of another method.
+    /// If this returns true, and the next method called is [`NetDriver::reserve_frame`] with this size, that
+    /// call can fail only because of its [`TxOffload`].
     pub fn can_transmit(&mut self, size: usize) -> bool {
         self.device.ensure_usable().is_ok() && self.tx.make_room(&mut self.device, size).unwrap_or(false)
     }
 
-    /// Reserves room for a frame of `size` bytes, at most one at a time. It is filled without the driver,
-    /// whose owner need not hold a lock meanwhile; then [`NetDriver::submit_frame`] queues it.
+    /// Reserves room for a frame of `size` bytes. At most one frame is reserved at a time. The caller fills
+    /// the frame without the driver's lock, and passes it to [`NetDriver::submit_frame`] afterwards.
     ///
     /// # Errors
     ///
-    /// The ring is full, a frame is reserved, size or offload are invalid, or the device has failed.
+    /// The ring is full, another frame is reserved, size or offload is invalid, or the device has failed.
     pub fn reserve_frame(&mut self, size: usize, offload: TxOffload) -> Result<TxReservation<A>, NetError> {
         self.device.ensure_usable()?;
         let header = offload.header(&self.info, size)?;
         self.tx.reserve(size, header)
     }
 
-    /// Queues a frame of [`NetDriver::reserve_frame`].
+    /// Queues a frame that was reserved with [`NetDriver::reserve_frame`] and then filled.
     pub fn submit_frame(&mut self, frame: TxFrame<A>) {
         self.tx.submit(frame);
     }
@@ -169,8 +173,7 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         self.tx.notify(&mut self.device);
     }
 
-    /// Returns true if frames are in flight. If so, arms the interrupt that is raised when the device has
-    /// used all of them.
+    /// Returns true if frames are in flight. Then an interrupt follows when the device has used all of them.
     ///
     /// # Errors
     ///
@@ -191,12 +194,12 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         Ok(self.tx.is_empty())
     }
 
-    /// Enables or disables interrupts for received frames; returns whether there is a frame already, for
-    /// which there may be no interrupt.
+    /// Enables or disables interrupts for received frames. Returns true if a frame has arrived already; there
+    /// may be no interrupt for that frame.
     ///
-    /// Once enabled, an interrupt follows with the next frame; there may be further ones. Disabling is a
-    /// hint: the device may still raise some. The interrupt line must be unmasked before interrupts are first
-    /// enabled.
+    /// Once interrupts are enabled, the next frame raises one; further frames may raise more. Disabling them
+    /// is a hint: the device may still raise a few. The interrupt line must be unmasked before interrupts are
+    /// first enabled.
     ///
     /// # Errors
     ///
@@ -221,8 +224,9 @@ impl<T: Transport, M: DmaMemory, A: MirroredMemory> NetDriver<T, M, A> {
         Ok(cause)
     }
 
-    /// Checks the link and `DEVICE_NEEDS_RESET`, for callers that have timed out. With MSI-X, the interrupt
-    /// for a configuration change may be taken for one of a virtqueue.
+    /// Checks the link and `DEVICE_NEEDS_RESET`, for callers that have timed out. With MSI-X, the driver may
+    /// mistake the interrupt for a configuration change for an interrupt of a virtqueue, and so miss the
+    /// change.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use core::fmt::{self, Debug, Formatter};
 /// precede a call are visible to the device before the access reaches it.
 ///
 /// Callers stay inside the window and align accesses naturally. For other offsets an implementation may
-/// panic, and must access nothing outside the window.
+/// panic, but it must not access anything outside the window.
 ///
 /// [`DmaMemory`]: crate::dma::DmaMemory
 pub trait DeviceRegisters {

@@ -22,7 +22,8 @@ pub trait Transport {
     /// Reads the device status.
     fn status(&self) -> DeviceStatus;
 
-    /// Writes the device status; 0 starts a reset, which has completed once it reads as 0.
+    /// Writes the device status. Writing 0 starts a reset. The reset has completed once the status reads as
+    /// 0.
     fn set_status(&mut self, status: DeviceStatus);
 
     /// Reads 32 of the device's feature bits, from bit `32 * word` on.
@@ -54,8 +55,8 @@ pub trait Transport {
     /// Notifies the device of available buffers in a virtqueue.
     fn notify(&mut self, doorbell: Doorbell);
 
-    /// Acknowledges an interrupt and returns its cause; a level-triggered line is deasserted. `None` if the
-    /// transport cannot tell the cause, as with MSI-X.
+    /// Acknowledges an interrupt and returns its cause. The device then deasserts a level-triggered line.
+    /// Returns `None` if the transport does not know the cause, as with MSI-X.
     fn acknowledge_interrupt(&mut self) -> Option<InterruptCause>;
 
     /// Configuration generation, which changes whenever the device configuration does (section 2.5).
@@ -122,8 +123,8 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Size and DMA addresses of a virtqueue's parts (section 2.7). Only this crate makes them, of memory that
-/// the virtqueue owns: devices write there.
+/// Size and DMA addresses of a virtqueue's parts (section 2.7). Devices write to these addresses, so only
+/// this crate creates the value, for memory that the virtqueue owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueAddresses {
     /// Number of descriptors, a power of two.
@@ -163,7 +164,7 @@ impl InterruptCause {
 /// Why a transport operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The device has no such virtqueue, or not of that size.
+    /// The device has no such virtqueue, or does not support the size.
     #[error("the device has no such virtqueue")]
     NoQueue,
     /// The virtqueue is enabled already, though the device has been reset.

@@ -3,9 +3,9 @@
 //!
 //! A [`DescriptorChain`] is moved into [`Virtqueue::submit`] and out of [`Virtqueue::complete`], so the
 //! driver cannot access its buffers while the device owns them. The state of submitted chains is kept in
-//! driver-private memory. Of the memory that the device writes only the used ring is read, and it is
-//! validated: an invalid entry is a [`QueueError`], which breaks the queue permanently. The cost of every
-//! operation is independent of the queue's size.
+//! driver-private memory. The driver reads only the used ring of the memory that the device writes, and
+//! validates each entry: an invalid entry is a [`QueueError`], which breaks the queue permanently. The cost
+//! of every operation is independent of the queue's size.
 //!
 //! # Notifications
 //!
@@ -15,11 +15,11 @@
 //! - [`Virtqueue::notify`] notifies the device (available buffer notification) at most once for any number of
 //!   submissions, and only if `avail_event` asks for it.
 //! - The interrupt (used buffer notification) is armed by [`Virtqueue::complete_or_arm`] only once the used
-//!   ring is empty, so none is raised while completions are processed. Queues whose completions are collected
-//!   later arm it with [`Virtqueue::arm`] only.
+//!   ring is empty, so the device raises no interrupt while the driver processes completions. Drivers that
+//!   can collect completions later arm the interrupt with [`Virtqueue::arm`] alone.
 //!
-//! Both are a store, a full barrier and a load, as on the other side: at least one side sees the other's
-//! store.
+//! Both sides do the same three steps: they store their index, execute a full barrier, and load the other
+//! side's index. So at least one side sees the other's store, and no notification is lost.
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,8 @@ const MAX_SIZE: u16 = 1 << 15;
 
 /// Buffers that the device gets as one descriptor chain.
 pub trait DescriptorChain {
-    /// Segments of the chain: device-readable ones first, then device-writable ones, at least one in all.
+    /// Segments of the chain: first the device-readable segments, then the device-writable ones. There is at
+    /// least one segment.
     ///
     /// All calls return the same segments.
     fn segments(&self) -> impl Iterator<Item = DmaSegment>;
@@ -122,8 +123,8 @@ pub struct Virtqueue<M, C> {
     doorbell: Doorbell,
     /// True if `VIRTIO_F_EVENT_IDX` was negotiated.
     has_event_index: bool,
-    /// One per descriptor of the queue, whose size is a power of two; every index into it was created by the
-    /// driver.
+    /// State of each descriptor of the queue. Indices into this vector come from the driver; an index from
+    /// the device is checked first.
     descriptors: Vec<DescriptorState<C>>,
     first_free: u16,
     free: u16,
@@ -143,8 +144,8 @@ pub struct Virtqueue<M, C> {
 }
 
 impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
-    /// Creates a queue of `size` descriptors, rounded down to a power of two; `None` if that is 0, or there
-    /// is no memory.
+    /// Creates a queue. The number of its descriptors is `size`, rounded down to a power of two. Returns
+    /// `None` if `size` is 0, or if there is no memory.
     ///
     /// The interrupt is disarmed. `Device::setup_queue` creates queues and registers them with the device.
     pub(crate) fn new(
@@ -212,8 +213,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         self.ring.used_index() != self.completed_index
     }
 
-    /// Makes a chain available to the device, which may process it from now on; [`Virtqueue::notify`] wakes a
-    /// device that waits.
+    /// Makes a chain available to the device, which may process it at once. The caller then calls
+    /// [`Virtqueue::notify`], which wakes a device that waits.
     ///
     /// # Errors
     ///
@@ -238,8 +239,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         Ok(Token(head))
     }
 
-    /// Writes the descriptors of a chain into the first descriptors of the free list; returns the last of
-    /// them, and the total size of the writable segments.
+    /// Writes a chain into the first descriptors of the free list. Returns the index of the chain's last
+    /// descriptor, and the total size of its writable segments in bytes.
     fn write_descriptors(&self, chain: &C, length: u16) -> (u16, u32) {
         let (mut last, mut index) = (self.first_free, self.first_free);
         let mut writable = 0_u32;
@@ -254,7 +255,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         (last, writable)
     }
 
-    /// Notifies the device of the chains submitted since the last call, unless it suppresses the
+    /// Notifies the device of the chains submitted since the last call, unless the device suppresses the
     /// notification.
     pub fn notify(&mut self, transport: &mut impl Transport) {
         if self.avail_index == self.notified_index {
@@ -262,7 +263,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         }
         let before = core::mem::replace(&mut self.notified_index, self.avail_index);
         // Full barrier between the store of the index and the load of `avail_event`: either the device sees
-        // the new index before it waits, or the driver sees that it wants a notification (section
+        // the new index before it waits, or the driver sees that the device wants a notification (section
         // 2.7.13.4.1).
         self.ring.fence();
         let wanted = if self.has_event_index {
@@ -306,8 +307,12 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         if used.is_none() && self.arm(1)? { self.complete() } else { Ok(used) }
     }
 
-    /// Arms the interrupt for when `count` more chains have been used; returns `true` if they have been used
-    /// already, in which case there may be no interrupt.
+    /// Arms the interrupt: the device raises it when it has used `count` chains more than the driver has
+    /// completed. Returns true if the device has used them already. Then there may be no interrupt.
+    ///
+    /// The result is reliable only if the caller's last [`Virtqueue::complete`] returned `None`. Otherwise
+    /// this may return false although the device has used the chains: if the interrupt is armed for the same
+    /// chain already, the used ring is not read again.
     ///
     /// Without `VIRTIO_F_EVENT_IDX` the device raises an interrupt for every used chain until
     /// [`Virtqueue::disarm`].
@@ -319,8 +324,9 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         let count = count.max(1);
         let event = if self.has_event_index { self.completed_index.wrapping_add(count - 1) } else { 0 };
         if self.armed_event == Some(event) {
-            // No used chain is missed: `used_event` is unchanged since the used ring's index was last read
-            // with it armed.
+            // The interrupt is armed for this chain already. The caller's last `complete` read the used
+            // ring's index while it was armed, and found no used chain. So the device uses the chain only
+            // after that read, and then raises the interrupt.
             return Ok(false);
         }
         self.armed_event = Some(event);
@@ -329,8 +335,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         } else {
             self.ring.suppress_interrupts(false);
         }
-        // Full barrier: either the device sees `used_event`, or the driver sees the device's new index
-        // (section 2.7.8.2).
+        // Full barrier between the store of `used_event` and the load of the used ring's index: either the
+        // device sees `used_event`, or the driver sees the device's new index (section 2.7.8.2).
         self.ring.fence();
         self.update_used_index()?;
         Ok(self.used_index.wrapping_sub(self.completed_index) >= count)
@@ -340,7 +346,7 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
     pub fn disarm(&mut self) {
         self.armed_event = None;
         if self.has_event_index {
-            // The index that was passed last is reached again only after 65536 chains.
+            // The device has passed this index already, and reaches it again only after 65536 chains.
             self.ring.set_used_event(self.completed_index.wrapping_sub(1));
         } else {
             self.ring.suppress_interrupts(true);
@@ -366,7 +372,8 @@ impl<M: DmaMemory, C: DescriptorChain> Virtqueue<M, C> {
         Ok(())
     }
 
-    /// Takes the chain of a used ring entry back, and returns its descriptors to the free list.
+    /// Validates a used ring entry, takes its chain back from the device, and returns the chain's descriptors
+    /// to the free list.
     fn take_chain(&mut self, id: u32, written: u32) -> Result<UsedChain<C>, QueueError> {
         let head = u16::try_from(id).map_err(|_| QueueError::NoDescriptor)?;
         let descriptor = self.descriptors.get_mut(usize::from(head)).ok_or(QueueError::NoDescriptor)?;

@@ -1,8 +1,8 @@
-//! `cargo xtask addr2line`: the lines of source that addresses of an image belong to, from its debugging
+//! `cargo xtask addr2line`: prints the source lines of addresses in an image, from the image's debugging
 //! information.
 //!
-//! Guests print addresses relative to the image, since a machine has no debugging information: in the report
-//! of a fault, and in a panic's backtrace with `RUST_BACKTRACE=full`.
+//! A guest has no debugging information, so it prints addresses, relative to the image: in the report of a
+//! fault, and in the backtrace of a panic with `RUST_BACKTRACE=full`.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     addresses: Vec<String>,
 }
 
-/// Prints the lines of the addresses, or of those in standard input.
+/// Prints the source lines of the addresses in the arguments, or else of the backtraces in standard input.
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.addresses.is_empty() {
         return annotate(&arguments.image, io::stdin().lock(), io::stdout().lock());
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Copies text; each frame of a backtrace of the image is followed by its lines.
+/// Copies text, and adds the source lines after each frame of a backtrace of the image.
 pub(crate) fn annotate(image: &Path, input: impl BufRead, output: impl Write) -> Result<()> {
     let loader = open(image)?;
     copy(input, output, |address| lines_of(&loader, address))
@@ -70,19 +70,20 @@ fn copy(input: impl BufRead, mut output: impl Write, lines: impl Fn(u64) -> Resu
     Ok(())
 }
 
-/// Returns the address to look up for a line `NUMBER: 0xADDRESS ...`. It is the address of the fault itself,
-/// or the byte before a return address: the return address may already belong to the next source line.
+/// Returns the address to look up for a line `NUMBER: 0xADDRESS ...`. For a fault that is the address itself.
+/// For a return address it is the byte before, because the return address may already belong to the next
+/// source line.
 fn frame(line: &str) -> Option<u64> {
     let (number, rest) = line.trim_start().split_once(':')?;
     let number: u32 = number.parse().ok()?;
     let mut words = rest.split_whitespace();
     let address = parse(words.next()?)?;
-    // std's backtraces have a dash after the address. Their first address is a return address, too.
+    // In the backtraces of std, a dash follows the address, and the first address is a return address, too.
     let is_fault = number == 0 && words.next() != Some("-");
     Some(if is_fault { address } else { address.saturating_sub(1) })
 }
 
-/// A text line for each function at an address, the innermost inlined one first.
+/// Returns a line of text for each function at an address. The innermost inlined function is first.
 fn lines_of(loader: &Loader, address: u64) -> Result<String> {
     let error = |error| anyhow!("cannot read the debugging information of {address:#x}: {error}");
     let mut frames = loader.find_frames(address).map_err(error)?;

@@ -1,17 +1,18 @@
-//! `cargo xtask bench`: measurements, beside Linux and QEMU where they can be compared.
+//! `cargo xtask bench`: measures this system, and compares it with Linux and QEMU where a comparison is
+//! possible.
 //!
 //! | suite | measures |
 //! | --- | --- |
-//! | `boot` | image size, minimum memory, instructions and time until the program's `main`; starts beside uhyve and Linux |
-//! | `bursts` | latency of clients that connect at the same time, through a forwarded port, beside Linux itself |
-//! | `core` | threads, locks, clocks and memory: instructions, beside a Linux guest; time, beside Linux itself |
-//! | `fs` | calls with files in memory: instructions, beside a Linux guest; time, beside Linux's tmpfs; time in a mounted folder |
+//! | `boot` | image size, minimum memory, instructions and time until the program's `main`; start times, compared with uhyve and Linux |
+//! | `bursts` | latency of clients that connect at the same time, through a forwarded port, compared with Linux itself |
+//! | `core` | threads, locks, clocks and memory: instructions, compared with a Linux guest; time, compared with Linux itself |
+//! | `fs` | calls with files in memory: instructions, compared with a Linux guest; time, compared with Linux's tmpfs; time in a mounted folder |
 //! | `heap` | scaling of the allocator with threads, and contention for its shared lock |
-//! | `hypervisor` | start, memory and size of uhyve: on KVM beside QEMU, in a process beside a plain process |
-//! | `mixed` | messages, requests, sleeps, locks and files beside computing threads, beside Linux itself and a Linux guest |
-//! | `net` | throughput, latency and connection rates, beside Linux guests and Linux itself |
-//! | `plain` | plain loops over collections, text, memory, locks, clocks and mathematics, beside Linux itself |
-//! | `web` | rate and latency of requests to axum on tokio, beside Linux guests and Linux itself |
+//! | `hypervisor` | start, memory and size of uhyve: on KVM compared with QEMU, on the process engine compared with a plain process |
+//! | `mixed` | messages, requests, sleeps, locks and files while other threads compute, compared with Linux itself and a Linux guest |
+//! | `net` | throughput, latency and connection rates, compared with Linux guests and Linux itself |
+//! | `plain` | plain loops over collections, text, memory, locks, clocks and mathematics, compared with Linux itself |
+//! | `web` | rate and latency of requests to axum on tokio, compared with Linux guests and Linux itself |
 
 mod beside_linux;
 mod boot;
@@ -49,7 +50,7 @@ use xtask::{setup, workspace};
 /// Number of runs, whose median is the figure.
 const RUNS: usize = 11;
 
-/// Options of QEMU with which the guest's time-stamp counter counts instructions.
+/// Options of QEMU that make the guest's time-stamp counter count instructions.
 const COUNT_INSTRUCTIONS: [&str; 2] = ["-icount", "shift=0"];
 
 #[derive(Debug, clap::Args)]
@@ -104,7 +105,8 @@ enum BenchPlatform {
 }
 
 impl Arguments {
-    /// Returns true if the options select a suite on a platform. Without options, all are selected.
+    /// Returns true if the options select a suite on a platform. Without options, all suites on all platforms
+    /// are selected.
     fn selects(&self, suite: Suite, platform: BenchPlatform) -> bool {
         (self.suites.is_empty() || self.suites.contains(&suite))
             && self.platform.is_none_or(|wanted| wanted == platform)
@@ -114,7 +116,7 @@ impl Arguments {
 /// Measures a suite on one platform, prints its figures and returns them.
 type Measure = fn() -> Result<Value>;
 
-/// The suites by platform, with their names in `--json` and in the record.
+/// The suites by platform, with their names in the output of `--json` and in the record.
 const SUITES: [(Suite, BenchPlatform, &str, Measure); 14] = [
     (Suite::Boot, BenchPlatform::Qemu, "boot", boot::main),
     (Suite::Boot, BenchPlatform::Qemu, "starts", starts::main),
@@ -147,7 +149,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         setup::ensure_with_qemu()?;
     }
     let conditions = arguments.record.then(Conditions::detect).transpose()?;
-    // A suite that fails does not lose what the suites before it have measured.
+    // Each suite is recorded when it ends, so that the failure of a later suite does not lose its figures.
     let record = |name: &str, figures: &Value| match &conditions {
         Some(conditions) => FigureRecord::update(name, figures, conditions),
         None => Ok(()),
@@ -178,8 +180,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.record { figures::write() } else { Ok(()) }
 }
 
-/// Measures the suite `net` or `web`. They need privileges; without them they are skipped, unless they were
-/// named.
+/// Measures the suite `net` or `web`, which need privileges. Without privileges, skips the suite, or fails if
+/// the user named it.
 fn net(arguments: &Arguments, suite: Suite, name: &str, selection: &net::NetSelection) -> Result<Value> {
     net::main(selection, arguments.platform).or_else(|error| {
         if arguments.suites.contains(&suite) {

@@ -2,9 +2,9 @@
 //!
 //! A burst of connections is hard for a server: the accept queue overflows, SYNs are dropped, and clients
 //! wait for retransmissions. [`run`] opens all connections without blocking, and drives all clients from one
-//! thread with epoll. A [`Burst`] has the time until each client was served, and the reasons of failures. The
-//! host's kernel is part of the path, too. So a burst also records how much its TCP counters grew, which
-//! shows whether the host or the guest dropped connections.
+//! thread with epoll. A [`Burst`] has the time until each client was served, and the reasons for failures.
+//! The host's kernel is part of the path and may drop connections, too. So a burst also records how much the
+//! TCP counters of the host grew.
 
 mod host;
 
@@ -26,10 +26,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The request of each client. The server closes the connection after its response.
 const REQUEST: &[u8] = b"GET /bytes/100 HTTP/1.1\r\nHost: burst\r\nConnection: close\r\n\r\n";
 
-/// End of the response: its body.
+/// Body of the response.
 const BODY: [u8; 100] = [b'x'; 100];
 
-/// Number of file descriptors of this process besides those of the clients.
+/// Number of file descriptors that this process needs in addition to those of the clients.
 const OTHER_DESCRIPTORS: u64 = 512;
 
 /// Number of events that one call of `epoll_wait` returns.
@@ -41,12 +41,13 @@ pub(crate) enum Pace {
     /// As fast as they can. If the queue of the listener is full, the host's kernel drops SYNs and the
     /// acknowledgements of handshakes.
     Fastest,
-    /// As fast as the listener on the host accepts them. The host drops none before it reaches the guest.
+    /// As fast as the listener on the host accepts them. The host then drops no connection before it reaches
+    /// the guest.
     Accepted,
 }
 
-/// Number of clients that connect at [`Pace::Accepted`] before the listener must have accepted them all: less
-/// than its queue holds.
+/// Number of clients that connect at [`Pace::Accepted`] until the listener must have accepted all of them.
+/// The number is smaller than the listener's queue.
 const PACED_CLIENTS: usize = 64;
 
 /// Interval at which the queue of the listener is read.
@@ -57,32 +58,34 @@ const QUEUE_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) struct Burst {
     /// Number of clients.
     clients: usize,
-    /// Time from the start of each served client to the end of its response, in ascending order.
+    /// Times from the start of each served client to the end of its response, in ascending order.
     times: Vec<Duration>,
     /// Number of clients by the reason why they were not served.
     failures: BTreeMap<String, usize>,
-    /// Growth of counters of the host's TCP during the burst. The counters include all sockets of the host.
+    /// Growth of the host's TCP counters during the burst. The counters include all sockets of the host.
     host: BTreeMap<&'static str, u64>,
 }
 
 impl Burst {
-    /// A burst of this many clients, and the times until some were served, in ascending order.
+    /// Returns a burst of `clients` clients. `times` are the times until the served clients were served, in
+    /// ascending order.
     #[cfg(test)]
     pub(crate) fn new(clients: usize, times: Vec<Duration>) -> Self {
         Self { clients, times, ..Self::default() }
     }
 
-    /// Number of clients without the right response.
+    /// Returns the number of clients that did not get the right response.
     pub(crate) fn failed(&self) -> usize {
         self.clients - self.served()
     }
 
-    /// Number of clients with the right response.
+    /// Returns the number of clients that got the right response.
     pub(crate) fn served(&self) -> usize {
         self.times.len()
     }
 
-    /// Time within which this percentage of the served clients had their responses; 0 if none was served.
+    /// Returns the time within which this percentage of the served clients got their responses. Returns 0 if
+    /// no client was served.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.times.len() * percent).div_ceil(100);
         self.times.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -135,7 +138,7 @@ impl Client {
         Ok(Self { stream: socket.into(), start, has_sent: false, response: Vec::new() })
     }
 
-    /// Continues after an event; returns true if the response is complete.
+    /// Continues after an event. Returns true if the response is complete.
     fn step(&mut self) -> Result<bool> {
         if !self.has_sent {
             if let Some(error) = self.stream.take_error()? {
@@ -158,7 +161,7 @@ impl Client {
     }
 }
 
-/// Permits this process as many file descriptors as a burst needs.
+/// Raises the limit of file descriptors of this process to the number that a burst needs.
 fn raise_descriptor_limit(clients: usize) -> Result<()> {
     let needed = u64::try_from(clients)? + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
@@ -178,8 +181,8 @@ fn await_accepted(port: u16, limit: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Connects `clients` clients to `examples/httpd` at once. Each one sends a request and reads its response.
-/// Clients without a response after `limit` have failed.
+/// Connects `clients` clients to `examples/httpd` at once. Each client sends a request and reads its
+/// response. A client without a response after `limit` has failed.
 pub(crate) fn run(address: SocketAddr, clients: usize, pace: Pace, limit: Duration) -> Result<Burst> {
     raise_descriptor_limit(clients)?;
     let counters = host::counters();
@@ -212,7 +215,7 @@ pub(crate) fn run(address: SocketAddr, clients: usize, pace: Pace, limit: Durati
                 Ok(true) => burst.times.push(client.start.elapsed()),
                 Err(error) => *burst.failures.entry(format!("{error:#}")).or_default() += 1,
             }
-            // Closes the connection, which removes it from the epoll instance.
+            // Drops the client. That closes its connection and so removes it from the epoll instance.
             running.remove(&number);
         }
     }
@@ -261,7 +264,8 @@ mod tests {
                     1 => stream.write_all(b"short").unwrap(),
                     _ => silent.push(stream.try_clone().unwrap()),
                 }
-                // The client would be reset if a part of its request were left.
+                // The request is read first. Otherwise closing the socket with unread data would reset the
+                // client.
                 drop(stream.set_read_timeout(Some(Duration::from_millis(200))));
                 drop(stream.read(&mut [0; 256]));
             }

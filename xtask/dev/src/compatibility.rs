@@ -1,11 +1,12 @@
-//! The list of crates that programs use in machines, `kernel/tests/crates/crates.toml`, and its tables in
+//! The list of crates that are tested in guests, `kernel/tests/crates/crates.toml`, and its tables in
 //! documents.
 //!
 //! The list has groups of crates that work. Each group is a package `crates_NAME`, a program that uses every
-//! crate of the group. A group divides its crates into those that work as they are published and those that
-//! need patches. The list also has crates that do not work, with the expected error and the reason. The ring
-//! `crates` tests the first, and with `--long` also the second. `cargo xtask figures` generates the tables in
-//! docs/compatibility.md. Versions are not in the list: they come from the lock file of the workspace.
+//! crate of the group. A group divides its crates into those that work unpatched and those that need patches.
+//! The list also has crates that do not work, each with the expected error and the reason. The test ring
+//! `crates` tests the crates that work, and with `--long` also those that do not. `cargo xtask figures`
+//! generates the tables in docs/compatibility.md. Versions are not in the list: they come from the lock file
+//! of the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,17 +16,17 @@ use toml::{Table, Value};
 
 use xtask::workspace;
 
-/// The workspace of the programs that use crates, from the repository's root.
+/// Path from the repository's root to the workspace of the programs that use the crates.
 pub(crate) const FOLDER: &str = "kernel/tests/crates/";
 
 /// Crates in a program.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The package is `crates_NAME`.
+    /// NAME in the name of the package, `crates_NAME`.
     pub(crate) name: String,
     /// Purpose of the crates.
     title: String,
-    /// Crates that work, with the patched crates that they are built with.
+    /// Crates that work, each with the patched crates with which it is built.
     pub(crate) crates: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -39,9 +40,9 @@ pub(crate) struct Unsupported {
     pub(crate) code: String,
     /// Text of the error: a part of the output of the build, or of the program that fails.
     pub(crate) error: String,
-    /// Why it does not work, in Markdown.
+    /// Reason why the crate does not work, in Markdown.
     pub(crate) why: String,
-    /// Where upstream discusses it, in Markdown; empty if nowhere.
+    /// Link to upstream's discussion, in Markdown. Empty if there is none.
     pub(crate) upstream: String,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Crates {
 }
 
 impl Group {
-    /// Name of the package.
+    /// Returns the name of the package.
     pub(crate) fn package(&self) -> String {
         format!("crates_{}", self.name)
     }
@@ -109,7 +110,7 @@ impl Crates {
         Ok(Self { groups, unsupported, versions })
     }
 
-    /// The tables, with the totals above.
+    /// Returns the tables, and the totals above them.
     pub(crate) fn markdown(&self) -> String {
         let all: usize = self.groups.iter().map(|group| group.crates.len()).sum();
         let patched: Vec<_> = self.groups.iter().flat_map(|group| self.patched(group)).collect();
@@ -134,7 +135,7 @@ impl Crates {
             + &table(&["crate that does not work", "why", "upstream"], unsupported)
     }
 
-    /// Rows of the crates of a group that work with patches.
+    /// Returns the table rows of those crates of a group that need patches.
     fn patched<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = Vec<String>> + 'a {
         group.crates.iter().filter(|(_, by)| !by.is_empty()).map(|(name, by)| {
             let by: Vec<_> = by.iter().map(String::as_str).collect();
@@ -148,7 +149,7 @@ impl Crates {
     }
 }
 
-/// A table below an empty line; nothing without rows.
+/// Returns a table below an empty line. Returns an empty text if there are no rows.
 fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let rows: Vec<String> = rows.map(|cells| format!("| {} |\n", cells.join(" | "))).collect();
     if rows.is_empty() {
@@ -157,8 +158,9 @@ fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     format!("\n| {} |\n|{}\n{}", titles.join(" | "), " --- |".repeat(titles.len()), rows.concat())
 }
 
-/// Returns the version of a package's dependency. If the lock file has several versions of a crate, it lists
-/// the version after the name of the dependency; otherwise only the entry of the crate has it.
+/// Returns the version of a package's dependency. If the lock file has several versions of a crate, the
+/// version follows the name of the dependency in the package's entry. Otherwise only the entry of the crate
+/// itself has the version.
 fn version(lock: &Table, package: &str, name: &str) -> Result<String> {
     let named = |wanted: &str| {
         let packages = tables(lock, "package");

@@ -1,10 +1,10 @@
 //! `cargo xtask figures`: the tables and pictures of figures in documents, generated from the record of
 //! measurements.
 //!
-//! `cargo xtask bench --record` writes the record, `docs/figures.json`; the tables of crates are made from
-//! the list that the ring `crates` tests. A table stands in a Markdown file between the lines `<!-- figures:
-//! NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a document
-//! differs from the tables that record and list yield.
+//! `cargo xtask bench --record` writes the record, `docs/figures.json`. The tables of crates are generated
+//! from the list that the test ring `crates` tests. In a Markdown file, a table is between the lines `<!--
+//! figures: NAME -->` and `<!-- /figures -->`; [`tables`] lists the names. `cargo xtask lint` fails if a
+//! table in a document differs from the generated one.
 
 mod markdown;
 mod markers;
@@ -47,7 +47,7 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a document differs from the tables that the record yields.
+/// Fails if a generated table or picture is out of date.
 pub(crate) fn check() -> Result<()> {
     let files: Vec<String> = outdated()?.into_iter().map(|(file, _)| file).collect();
     if files.is_empty() {
@@ -80,7 +80,7 @@ fn outdated() -> Result<Vec<(String, String)>> {
     Ok(generated.into_iter().filter(is_outdated).collect())
 }
 
-/// Markdown files that git tracks and that are there.
+/// Returns the Markdown files that git tracks and that exist in the working tree.
 fn documents() -> Result<Vec<String>> {
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "*.md"]).current_dir(workspace::root());

@@ -1,10 +1,11 @@
 //! `cargo xtask lint`: formatting, clippy on every target, and the project's own rules.
 //!
-//! There are three kinds of checks. Checks of text read Rust files, documents and manifests, and need no
-//! compiler: rules for comments and unsafe code, words, commands in documents, and generated tables. They run
-//! first, because they are quick. Then follow `cargo fmt` and clippy, once for each target and for each set
-//! of features that cargo would otherwise unify. The last check runs clippy on the kernel once more, and
-//! reports calls that end the machine if there is no memory (module `allocations`).
+//! There are three kinds of checks. Checks of text need no compiler: they read Rust files, documents and
+//! manifests, and check the rules for comments and unsafe code, words, commands in documents, and generated
+//! tables. They run first, because they are quick. Then follow `cargo fmt` and clippy. Clippy runs once for
+//! each target, and separately for packages whose features cargo would otherwise unify. The last check runs
+//! clippy on the kernel once more, and reports allocations that would end the machine if there is no memory
+//! (module `allocations`).
 
 mod allocations;
 mod commands;
@@ -33,9 +34,9 @@ pub(crate) use compiler::compile_with_clippy;
 /// Packages that one run of clippy checks.
 #[derive(Debug)]
 struct Selection {
-    /// The target; none for the development machine.
+    /// The target. `None` means the host's target.
     target: Option<&'static str>,
-    /// The packages; none for the workspace's default members.
+    /// The packages. An empty list means the workspace's default members.
     packages: &'static [&'static str],
     features: Option<&'static str>,
 }
@@ -43,14 +44,14 @@ struct Selection {
 /// The default members of the workspace.
 const DEFAULT_MEMBERS: Selection = Selection { target: None, packages: &[], features: None };
 
-/// Packages that are no default members, since compiling their dependencies takes long.
+/// Packages that are not default members of the workspace, because their dependencies take long to compile.
 pub(crate) const LONG_PACKAGES: [&str; 6] =
     ["http_client", "idle_latency", "soak", "static_files", "third_party", "web"];
 
 const LONG: Selection = Selection { target: None, packages: &LONG_PACKAGES, features: None };
 
-/// Packages that clippy checks beside the default members. Kernel and loader are checked by separate
-/// commands: in one command cargo would unify their features.
+/// Packages that clippy checks in addition to the default members. Separate commands check the kernel and the
+/// loader: in one command, cargo would unify their features.
 const OTHERS: [Selection; 6] = [
     Selection { target: Some(BARE_TARGET), packages: &["hermit-kernel", "hermit-hal"], features: None },
     Selection {
@@ -69,8 +70,8 @@ const OTHERS: [Selection; 6] = [
         features: Some("hermit-kernel/tlsf"),
     },
     Selection { target: Some(BARE_TARGET), packages: &["hermit-loader"], features: None },
-    // Those with code for this target only. All other code of programs is checked for the development
-    // machine.
+    // Packages with code that only this target has. All other code of programs is checked for the host's
+    // target.
     Selection {
         target: Some(GUEST_TARGET),
         packages: &["hermit-sys", "hermit-net", "abi_calls", "heap_scaling", "net_calls", "threads"],
@@ -78,8 +79,8 @@ const OTHERS: [Selection; 6] = [
     },
 ];
 
-/// Overrides the workspace's `-Cpanic=unwind`, which rustc refuses for crates without std: the network stack
-/// is built so, too.
+/// Overrides the workspace's flag `-Cpanic=unwind`, which rustc refuses for crates without std. The network
+/// stack is built with this override, too.
 const ABORT: &str = r#"target.x86_64-unknown-hermit.rustflags=["-Cpanic=abort"]"#;
 
 #[derive(Debug, clap::Args)]
@@ -92,7 +93,7 @@ pub(crate) struct Arguments {
     text: bool,
 }
 
-/// Checks or measures, as the command line selects.
+/// Runs the checks, or measures the unsafe code if the command line has `--unsafe`.
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     if arguments.measure_unsafe {
         print!("{}", unsafe_code::report(&list("*Cargo.toml")?, &rust_files()?));
@@ -105,13 +106,14 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
 }
 
 /// Runs all checks except clippy on the default members and [`LONG_PACKAGES`]. `cargo xtask test` compiles
-/// those [with clippy](compile_with_clippy) at the same time.
+/// these packages [with clippy](compile_with_clippy) at the same time.
 pub(crate) fn check_beside_default_members(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     check_others(set_up)
 }
 
-/// Runs all checks. `set_up` installs the libraries of other targets, after the checks that do not need them.
+/// Runs all checks. Calls `set_up` to install the libraries of other targets, after the checks that do not
+/// need them.
 pub(crate) fn check(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     check_text_and_format()?;
     clippy(&DEFAULT_MEMBERS)?;
@@ -130,8 +132,8 @@ fn check_text_and_format() -> Result<()> {
         .with_context(|| format!("`cargo fmt --all` in {} mends this", compatibility::FOLDER))
 }
 
-/// Runs clippy on [`OTHERS`], and for the kernel's allocations. `set_up` installs the libraries of their
-/// targets.
+/// Runs clippy on [`OTHERS`], and then checks the kernel's allocations. Calls `set_up` first to install the
+/// libraries of the targets.
 fn check_others(set_up: impl FnOnce() -> Result<()>) -> Result<()> {
     set_up()?;
     OTHERS.iter().try_for_each(clippy)?;
@@ -190,20 +192,20 @@ pub(crate) fn check_text() -> Result<()> {
     figures::check()
 }
 
-/// Returns each Rust file with its content.
+/// Returns the paths and contents of all Rust files.
 fn rust_files() -> Result<Vec<(String, String)>> {
     text_files("*.rs")
 }
 
-/// Returns each file of a pattern with its content.
+/// Returns the paths and contents of the files that match a pattern.
 fn text_files(pattern: &str) -> Result<Vec<(String, String)>> {
     let files = list(pattern)?.into_iter();
-    // A tracked file may be deleted in the working tree.
+    // Skips tracked files that are deleted in the working tree.
     let read = |file: String| fs::read_to_string(workspace::root().join(&file)).ok().map(|text| (file, text));
     Ok(files.filter_map(read).collect())
 }
 
-/// Lists the files of a pattern that git tracks, and untracked ones that it does not ignore.
+/// Lists the files that match a pattern and that git does not ignore, tracked or not.
 fn list(pattern: &str) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])

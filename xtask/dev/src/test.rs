@@ -1,20 +1,22 @@
-//! `cargo xtask test`: all tests of the system.
+//! `cargo xtask test`: runs all tests of the system. They are divided into test rings, each with the tests of
+//! one kind of host. (A ring here is not a privilege level of the processor.)
 //!
 //! | ring | tests |
 //! | --- | --- |
-//! | `host` | unit, property and integration tests of the crates that run on the development machine; loom models |
+//! | `host` | unit, property and integration tests of the crates that run on the host; loom models |
 //! | `process` | programs under uhyve's process engine, and uhyve's tests that need images |
 //! | `kvm` | as `process`, with uhyve's KVM engine |
 //! | `qemu` | programs under QEMU, its devices, invalid images, and usage errors of the build tool |
 //! | `fuzz` | fuzz targets of uhyve and of the network stack; only if it is named or with `--long` |
-//! | `miri` | tests of the services under Miri; only if it is named or with `--long` |
-//! | `soak` | a service that does everything at once, for `--seconds`; only if it is named or with `--long` |
-//! | `std` | tests of core, alloc and std in machines; only if it is named or with `--long` |
-//! | `crates` | programs that use crates from crates.io, on Linux and in machines; only if it is named or with `--long` |
+//! | `miri` | tests of the kernel's crates under Miri; only if it is named or with `--long` |
+//! | `soak` | one guest that runs all kinds of work at the same time, for `--seconds`; only if it is named or with `--long` |
+//! | `std` | tests of core, alloc and std in guests; only if it is named or with `--long` |
+//! | `crates` | programs that use crates from crates.io, on Linux and in guests; only if it is named or with `--long` |
 //!
-//! Without a ring: the lints and all other rings, as CI runs them. A ring whose engine the host lacks is then
-//! skipped. The tests of all other rings are one queue in this order, so that one ring's slow tests run
-//! beside the next ring's.
+//! If no ring is named, the command runs the lints and the rings that need not be named, as CI does; it skips
+//! a ring if the host lacks the ring's engine. The tests of all these rings form one queue, in the order of
+//! the table. So the slow tests at the end of a ring run at the same time as the first tests of the next
+//! ring.
 
 mod boot;
 mod build_tool;
@@ -107,8 +109,8 @@ enum Ring {
 }
 
 impl Ring {
-    /// Returns true if the ring runs only if it is named or with `--long`. It then runs alone, after the
-    /// others.
+    /// Returns true if the ring runs only if it is named or with `--long`. Such a ring runs alone, after the
+    /// other rings.
     const fn is_long(self) -> bool {
         matches!(self, Self::Fuzz | Self::Miri | Self::Soak | Self::Std | Self::Crates)
     }
@@ -145,9 +147,9 @@ struct TestPlan {
     lints: Lints,
     /// Rings in the order in which they run.
     rings: Vec<Ring>,
-    /// Packages whose host tests run; none for all of them.
+    /// Packages whose host tests run. `None` means all packages.
     packages: Option<BTreeSet<String>>,
-    /// Rings are named on the command line: a host that lacks the engine of one is an error.
+    /// True if the command line names rings. Then it is an error if the host lacks the engine of a ring.
     is_named: bool,
     long: bool,
 }
@@ -213,8 +215,8 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     report.finish()
 }
 
-/// Runs all rings except those that run alone. A ring whose parts could not be built is left out; the failed
-/// build is in the report. With `only`, only tests whose names contain that text run.
+/// Runs all rings except those that run alone. Leaves out a ring whose parts could not be built; the report
+/// has the failed build already. With `only`, runs only tests whose names contain that text.
 fn test(report: &mut Report, builds: &Builds, plan: &TestPlan, only: Option<&str>) -> Result<()> {
     let has = |ring| plan.rings.contains(&ring);
     let mut engines = Vec::new();
@@ -256,7 +258,7 @@ impl<'a> QemuFixture<'a> {
 
     fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
         let Self { qemu, platform, soft_images } = self;
-        // What takes longest starts first.
+        // The longest tests start first.
         object_cache::test(tests);
         build_tool::test(tests, platform, long);
         programs::test(tests, platform, long)?;

@@ -1,9 +1,9 @@
-//! `cargo xtask`: has cargo build the build tool `xtask`, and becomes it.
+//! `cargo xtask`: makes cargo build the build tool `xtask`, and then replaces itself by `xtask`.
 //!
 //! The build tool has dependencies that take half a minute to compile, and the alias `cargo xtask` is quiet.
-//! This program has no dependencies, so it prints within the first second that the build tool is being built.
-//! Later it compares modification times of files as cargo does, and starts the build tool without another run
-//! of cargo.
+//! This program has no dependencies, so within the first second it prints that the build tool is being built.
+//! Once the build tool exists, this program compares modification times of files as cargo does. If the build
+//! tool is up to date, it starts the tool without a run of cargo.
 
 #![forbid(unsafe_code)]
 
@@ -17,10 +17,11 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::SystemTime;
 
-/// CPU time that compiling the build tool takes, in seconds.
+/// CPU time of the build of the build tool, in seconds.
 const BUILD_SECONDS: usize = 40;
 
-/// Files of the workspace that are not listed as sources of the build tool.
+/// Files of the workspace on which the build tool also depends, although cargo does not list them as its
+/// sources.
 const WORKSPACE_FILES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
 
 fn main() -> ExitCode {
@@ -33,10 +34,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the build tool if need be and becomes it. Returns only if cargo reports an error.
+/// Builds the build tool if it is out of date, and replaces this process by it. Returns only on an error.
 fn launch() -> Result<ExitCode> {
-    // Cargo tracks this variable of the workspace's configuration: after a move of the repository it compiles
-    // this again.
+    // The workspace's configuration of cargo sets this variable, and cargo tracks it: if the repository is
+    // moved, cargo compiles this program again.
     let xtask = option_env!("HERMIT_XTASK").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let root = Path::new(xtask).join("..").canonicalize()?;
     let xtask = env::current_exe()?.with_file_name("xtask");
@@ -46,7 +47,8 @@ fn launch() -> Result<ExitCode> {
     Err(Command::new(xtask).args(env::args_os().skip(1)).exec())
 }
 
-/// Builds the build tool with cargo; returns false if that fails. Cargo's output is visible the first time.
+/// Builds the build tool with cargo. Returns false if the build fails. Cargo's output is visible only at the
+/// first build.
 fn build(root: &Path, is_first: bool) -> Result<bool> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -70,7 +72,8 @@ fn is_current(executable: &Path, root: &Path) -> bool {
     let Ok(built) = modified(executable) else { return false };
     let Ok(list) = fs::read_to_string(executable.with_extension("d")) else { return false };
     let sources = sources(&list);
-    // The executable in a copied target folder was built from the repository that was copied.
+    // If the target folder was copied from another repository, the executable was built from that
+    // repository's sources.
     if !sources.iter().any(|source| source.starts_with(root)) {
         return false;
     }
@@ -83,8 +86,8 @@ fn modified(file: &Path) -> Result<SystemTime> {
     fs::metadata(file)?.modified().map_err(Error::other)
 }
 
-/// Returns the files that the rule `OUTPUT: FILE FILE ...` of a makefile names; a blank in a name follows a
-/// backslash.
+/// Returns the files in the rule `OUTPUT: FILE FILE ...` of a makefile. A backslash precedes each blank in a
+/// name.
 fn sources(rule: &str) -> Vec<PathBuf> {
     let Some((_, files)) = rule.split_once(": ") else { return Vec::new() };
     // No file name contains a null character.

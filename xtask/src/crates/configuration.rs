@@ -11,12 +11,13 @@ use super::Copy;
 use crate::digest::hex;
 use crate::quote::toml_string;
 
-/// Variable that makes a stable cargo accept unstable flags, as a nightly one does: `resolver.lockfile-path`
-/// needs one. In contrast to `RUSTC_BOOTSTRAP`, the variable has no effect on the compiler. Build scripts
-/// inherit it. It affects only scripts that run cargo themselves: that cargo accepts unstable flags, too.
+/// Variable that makes a stable cargo accept unstable flags, as a nightly cargo does: the option
+/// `resolver.lockfile-path` is unstable. In contrast to `RUSTC_BOOTSTRAP`, the variable has no effect on the
+/// compiler. Build scripts inherit the variable. A script that runs cargo is affected: that cargo accepts
+/// unstable flags, too.
 const NIGHTLY_CARGO: (&str, &str) = ("__CARGO_TEST_CHANNEL_OVERRIDE_DO_NOT_USE_THIS", "nightly");
 
-/// Files for cargo.
+/// The files that a build passes to cargo.
 #[derive(Debug)]
 pub(super) struct Configuration {
     /// The configuration file, with `[patch.crates-io]`.
@@ -26,15 +27,15 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    /// The configuration of the workspace `root` for all its builds, with its own lock file. Its name stays
-    /// when the patches change.
+    /// Writes the configuration for all builds of the workspace `root`, which use the workspace's own lock
+    /// file. The name of the configuration file stays when the patches change.
     pub(super) fn of_workspace(root: &Path, copies: &[Copy]) -> Result<Self> {
         let folder = super::folder().join("workspaces").join(digest(&root.to_string_lossy()));
         Ok(Self { file: write_patches(&folder, copies)?, lock: None })
     }
 
-    /// The configuration of a build for the guest, whose lock file is derived from that of the workspace
-    /// `root`.
+    /// Writes the configuration of a build for the guest. Its lock file is derived from the lock file of the
+    /// workspace `root`.
     pub(super) fn of_build(root: &Path, copies: &[Copy]) -> Result<Self> {
         let key = format!("{}\n{}", root.display(), patches(copies));
         let folder = super::folder().join("builds").join(digest(&key));
@@ -52,7 +53,7 @@ impl Configuration {
         )
     }
 
-    /// The folder of the files.
+    /// Returns the folder of the files.
     #[cfg(test)]
     pub(super) fn folder(&self) -> &Path {
         self.file.parent().unwrap()
@@ -70,7 +71,8 @@ impl Configuration {
     }
 }
 
-/// The section of patched crates. Each entry has a name of its own: a crate may be there in several versions.
+/// Returns the section of patched crates. Each entry has a unique name, because there may be several versions
+/// of a crate.
 fn patches(copies: &[Copy]) -> String {
     let entries = copies.iter().map(|(package, folder)| {
         let key = format!("{}-{}", package.name, package.version).replace(['.', '+'], "-");
@@ -97,7 +99,8 @@ fn derive_lock(original: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(lock)
 }
 
-/// Writes a file unless it has this text already. Other processes see the old file or the new one.
+/// Writes a file unless it has this text already. The change is atomic: other processes see the old file or
+/// the new one.
 fn replace(file: &Path, text: &str) -> Result<()> {
     if fs::read_to_string(file).is_ok_and(|old| old == text) {
         return Ok(());
@@ -111,7 +114,7 @@ fn replace(file: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A short digest, as the name of a folder.
+/// Returns a short digest, for the name of a folder.
 fn digest(text: &str) -> String {
     hex(&Sha256::digest(text))[..16].to_owned()
 }

@@ -1,15 +1,15 @@
 //! Dependencies that features enable, by cargo's rules.
 //!
-//! Cargo's metadata list more: a weak feature, `NAME?/FEATURE`, counts there as if it enabled the optional
-//! dependency `NAME`. It only enables a feature of the dependency if something else enables the dependency
-//! itself.
+//! Cargo's metadata list too many dependencies. They treat a weak feature, `NAME?/FEATURE`, as if it enabled
+//! the optional dependency `NAME`. In a build, a weak feature only enables `FEATURE` of that dependency, and
+//! only if something else enables the dependency itself.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// The packages of cargo's metadata, each with its enabled features and dependencies. As cargo does, it
-/// unites the features that all dependents of a package enable.
+/// The packages of cargo's metadata, each with its enabled features and dependencies. The features of a
+/// package are the union of the features that all its dependents enable, as in cargo.
 pub(super) struct Features<'a> {
     packages: HashMap<&'a str, Enabled<'a>>,
 }
@@ -27,13 +27,13 @@ struct Enabled<'a> {
 /// An edge of cargo's graph.
 struct Dependency<'a> {
     id: &'a str,
-    /// The dependencies in the manifest that it stands for.
+    /// The dependencies in the manifest that the edge stands for.
     declared: Vec<&'a Value>,
 }
 
 impl<'a> Features<'a> {
-    /// Enables what follows from the enabled features of the workspace's members, by the dependencies that
-    /// `is_used` selects.
+    /// Begins with the enabled features of the workspace's members, and enables all features and dependencies
+    /// that follow from them. Considers only dependencies for which `is_used` returns true.
     pub(super) fn new(metadata: &'a Value, is_used: impl Fn(&Value) -> bool) -> Self {
         let packages: HashMap<_, _> = by_id(&metadata["packages"]).collect();
         let nodes: HashMap<_, _> = by_id(&metadata["resolve"]["nodes"]).collect();
@@ -60,7 +60,7 @@ impl<'a> Features<'a> {
     }
 
     /// Enables the features and dependencies that follow directly from the enabled ones. Returns true if it
-    /// has enabled more.
+    /// has enabled any.
     fn spread(&mut self) -> bool {
         let mut is_more = false;
         let mut dependencies = Vec::new();
@@ -80,14 +80,14 @@ impl<'a> Features<'a> {
 }
 
 impl<'a> Enabled<'a> {
-    /// Enables the package's own features and optional dependencies that enabled features name; returns
-    /// whether there are more.
+    /// Enables the package's own features and optional dependencies that enabled features name. Returns true
+    /// if it has enabled any.
     fn follow(&mut self) -> bool {
         let before = self.features.len() + self.optional.len();
         for value in self.values() {
             let dependency = value.split_once('/').map(|(name, _)| name).or(value.strip_prefix("dep:"));
             self.optional.extend(dependency.filter(|name| !name.ends_with('?')));
-            // A dependency without `dep:` is a feature of that name, too.
+            // An optional dependency that no feature names with `dep:` is also a feature of the same name.
             let feature = value.split_once('/').map_or(value, |(name, _)| name);
             if self.package["features"].get(feature).is_some() {
                 self.features.insert(feature);
@@ -101,7 +101,7 @@ impl<'a> Enabled<'a> {
         self.features.iter().flat_map(|name| strings(&self.package["features"][name])).collect()
     }
 
-    /// Identifiers of the enabled dependencies, with the features that this package enables.
+    /// Returns the identifiers of the enabled dependencies, each with the features that this package enables.
     fn enabled_dependencies(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let values = self.values();
         let dependencies = self.dependencies.iter().filter_map(|edge| {
@@ -112,7 +112,7 @@ impl<'a> Enabled<'a> {
         dependencies.collect()
     }
 
-    /// The enabled ones of the dependencies in the manifest that an edge stands for.
+    /// Returns the enabled dependencies among those in the manifest that an edge stands for.
     fn declared<'e>(&'e self, edge: &'e Dependency<'a>) -> impl Iterator<Item = &'a Value> + 'e {
         let is_enabled = |dependency: &Value| {
             dependency["optional"] != true
@@ -142,7 +142,8 @@ impl<'a> Dependency<'a> {
     }
 }
 
-/// The features of a dependency that the manifest and these values of enabled features enable.
+/// Returns the features of a dependency that its entry in the manifest and these values of enabled features
+/// enable.
 fn features_of<'a>(dependency: &'a Value, values: &[&'a str]) -> Vec<&'a str> {
     let default = (dependency["uses_default_features"] != false).then_some("default");
     let by_feature = values.iter().filter_map(|value| {
@@ -152,7 +153,7 @@ fn features_of<'a>(dependency: &'a Value, values: &[&'a str]) -> Vec<&'a str> {
     strings(&dependency["features"]).chain(default).chain(by_feature).collect()
 }
 
-/// Name of a dependency in the manifest.
+/// Returns the name of a dependency in the manifest.
 fn name_of(dependency: &Value) -> Option<&str> {
     dependency["rename"].as_str().or(dependency["name"].as_str())
 }
@@ -211,7 +212,7 @@ mod tests {
             ],
             "resolve": { "nodes": [
                 { "id": "program", "deps": [edge("crypto")], "features": [] },
-                // As cargo resolves them: with weak features as if they were strong ones.
+                // As in cargo's metadata, weak features are treated as strong ones.
                 { "id": "crypto", "deps": [edge("ring"), edge("tls")], "features": ["std"] },
                 { "id": "tls", "deps": [edge("sys")], "features": ["std"] },
             ] },

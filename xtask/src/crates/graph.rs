@@ -28,18 +28,18 @@ pub(crate) struct Package {
     id: String,
     pub(crate) name: String,
     pub(super) version: String,
-    /// Folder of its sources as they were published, which may be missing for a patched copy.
+    /// Folder of the unpatched sources. For a patched copy, the folder may no longer exist.
     pub(crate) folder: PathBuf,
-    /// It is from crates.io, or a patched copy of such a package.
+    /// True if the package is from crates.io, or a patched copy of such a package.
     is_registered: bool,
 }
 
-/// Purpose of the dependencies.
+/// Purpose of a build, which determines the dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Programs,
-    /// Tests of the workspace's packages, too, with any of its features: later commands select them. Cargo
-    /// knows no development dependencies of other packages.
+    /// Also tests of the workspace's packages, with any of the workspace's features: later commands select
+    /// the features. Cargo does not know the development dependencies of other packages.
     ProgramsAndTests,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct Graph {
     /// Folder of the workspace.
     pub(super) root: PathBuf,
     packages: Vec<Package>,
-    /// Pairs of identifiers: the first package depends on the second one when it is built or runs for the
-    /// guest.
+    /// Pairs of identifiers of packages. In builds for the guest, the first package depends on the second
+    /// one.
     edges: Vec<(String, String)>,
 }
 
 impl Graph {
-    /// Queries cargo. That may write the lock file, if it is missing or out of date, and download missing
-    /// packages.
+    /// Queries cargo, which may download missing packages, and writes the lock file if it is missing or out
+    /// of date.
     pub(super) fn of(folder: &Path, features: &[String], purpose: Purpose) -> Result<Self> {
         let mut cargo = metadata();
         cargo.current_dir(folder).args(features.iter().flat_map(|features| ["--features", features]));
@@ -86,8 +86,8 @@ impl Graph {
         })
     }
 
-    /// Returns the packages from crates.io on which the workspace's packages that `is_root` selects depend,
-    /// directly or indirectly.
+    /// Returns the packages from crates.io that are direct or indirect dependencies of the roots. The roots
+    /// are the workspace's packages for which `is_root` returns true.
     pub(super) fn dependencies(&self, is_root: impl Fn(&Package) -> bool) -> Vec<&Package> {
         let roots = self.packages.iter().filter(|package| !package.is_registered && is_root(package));
         let mut pending: Vec<&str> = roots.map(|package| package.id.as_str()).collect();
@@ -99,7 +99,7 @@ impl Graph {
         self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
     }
 
-    /// Returns the packages from crates.io that depend on this one, directly or indirectly, and itself.
+    /// Returns this package and the packages from crates.io that depend on it, directly or indirectly.
     pub(super) fn dependents(&self, package: &Package) -> Vec<&Package> {
         let mut pending = vec![package.id.as_str()];
         let mut found: HashSet<&str> = pending.iter().copied().collect();
@@ -110,7 +110,7 @@ impl Graph {
         self.packages.iter().filter(|package| package.is_registered && found.contains(&*package.id)).collect()
     }
 
-    /// The packages of a name that are from crates.io.
+    /// Returns the packages from crates.io that have this name.
     pub(super) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Package> {
         self.packages.iter().filter(move |package| package.is_registered && package.name == name)
     }
@@ -136,16 +136,17 @@ impl Package {
     }
 }
 
-/// A command that prints cargo's metadata for the guest.
+/// Returns a command that prints cargo's metadata for the guest.
 pub(super) fn metadata() -> Command {
     let mut cargo = process::cargo();
     cargo.args(["metadata", "--format-version", "1", "--filter-platform", GUEST_TARGET]);
     cargo
 }
 
-/// Returns the names of all packages in a build for the guest, dependencies of build scripts too: of the
-/// program in `folder`, or of `packages` of the workspace there. A [`Graph`] contains all packages of the
-/// workspace; here, cargo downloads only those that the build needs.
+/// Returns the names of all packages in a build for the guest, including the dependencies of build scripts.
+/// The build is that of the program in `folder`, or of `packages` of the workspace there. For this query
+/// cargo downloads only packages that the build needs, whereas a [`Graph`] contains all packages of the
+/// workspace.
 pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Result<HashSet<String>> {
     let mut cargo = process::cargo();
     cargo.args(["tree", "--edges", "normal,build", "--prefix", "none", "--target", GUEST_TARGET]);
@@ -155,15 +156,16 @@ pub(crate) fn names(folder: &Path, packages: &[&str], features: &[String]) -> Re
     Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
 }
 
-/// Returns true if a dependency is linked for this purpose, not only used by a build script.
+/// Returns true if a dependency is linked into programs for this purpose. Dependencies of build scripts are
+/// not.
 fn is_linked(edge: &Value, purpose: Purpose) -> bool {
     let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
     kinds
         .any(|kind| kind["kind"].is_null() || (purpose == Purpose::ProgramsAndTests && kind["kind"] == "dev"))
 }
 
-/// Returns true if a dependency is built for this purpose. Build scripts' dependencies count: by cargo's
-/// resolver 1, they share features with the others.
+/// Returns true if a dependency is built for this purpose. Dependencies of build scripts count, because under
+/// cargo's resolver 1 they share features with other dependencies.
 fn is_built(edge: &Value, purpose: Purpose) -> bool {
     let mut kinds = edge["dep_kinds"].as_array().into_iter().flatten();
     is_linked(edge, purpose) || kinds.any(|kind| kind["kind"] == "build")

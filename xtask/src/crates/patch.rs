@@ -1,10 +1,11 @@
 //! Patches: lists of edits, as TOML.
 //!
-//! A file `CRATE/*.toml` is a patch for a range of versions, from `from` to below `below`. An edit replaces a
-//! text, `find` by `replace`, in one file or in all Rust files of a folder. In contrast to a diff it has no
-//! line numbers and no context, so a patch fits several versions of a crate. To notice a version that it does
-//! not fit, each edit has the number of times that its text must occur. A patch can also create files, and
-//! require patches of other crates. The [`Catalog`] has all patches and finds the one for a version.
+//! A file `CRATE/*.toml` is a patch for a range of versions: `from` is the first version, and `below` the
+//! first later version that it does not fit. An edit replaces the text `find` by the text `replace`, in one
+//! file or in all Rust files of a folder. In contrast to a diff, an edit has no line numbers and no context,
+//! so a patch fits several versions of a crate. Each edit states how many times its text must occur; if the
+//! number differs, the patch does not fit. A patch can also create files, and require patches of other
+//! crates. The [`Catalog`] has all patches and finds the patch for a version.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Display, Formatter};
@@ -44,7 +45,7 @@ struct Creation {
 /// The texts of files, by their paths in a crate.
 pub(super) type Files = BTreeMap<PathBuf, String>;
 
-/// A version: its three numbers. Pre-releases count as the release.
+/// The three numbers of a version. A pre-release counts as its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version([u64; 3]);
 
@@ -67,20 +68,21 @@ impl Display for Version {
     }
 }
 
-/// The edits that make a crate know the target, for a range of its versions.
+/// The edits that make a crate support the target, for a range of the crate's versions.
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
     /// The file that the patch was read from.
     origin: PathBuf,
-    /// First version that it fits.
+    /// First version that the patch fits.
     pub(super) from: Version,
-    /// First later version that it does not fit.
+    /// First later version that the patch does not fit.
     pub(super) below: Version,
-    /// Crates that have to be patched, too.
+    /// Other crates that have to be patched with this one.
     pub(super) requires: Vec<String>,
-    /// True if the crate itself needs the patch. Otherwise only patches of other crates require it.
+    /// True if the crate itself needs the patch. Otherwise the patch is applied only if a patch of another
+    /// crate requires it.
     pub(super) is_for_itself: bool,
-    /// The crate compiles without its patch, too, but does not work.
+    /// True if the crate compiles without its patch, but does not work.
     compiles_unpatched: bool,
     /// Digest of the file.
     pub(super) digest: String,
@@ -89,7 +91,7 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Parses the file `origin`, which has this text.
+    /// Parses a patch. `text` is the contents of the file `origin`.
     pub(super) fn parse(origin: &Path, text: &str) -> Result<Self> {
         let table: Table = text.parse()?;
         let known = ["from", "below", "requires", "only-if-required", "compiles-unpatched", "edit", "create"];
@@ -115,12 +117,13 @@ impl Patch {
         (self.from..self.below).contains(&version)
     }
 
-    /// Applies the patch to the sources in `folder`; returns the files that differ or are new. Each edit sees
+    /// Applies the patch to the sources in `folder`, and returns the changed and new files. Each edit sees
     /// the results of the earlier edits.
     ///
     /// # Errors
     ///
-    /// A text does not occur as often as it must: the sources are of a version that the patch does not fit.
+    /// Fails if a text does not occur as often as the edit states: the sources are of a version that the
+    /// patch does not fit.
     pub(super) fn apply(&self, folder: &Path) -> Result<Files> {
         let mut files = Files::new();
         for creation in &self.creations {
@@ -152,8 +155,8 @@ impl Edit {
         })
     }
 
-    /// Edits files of the crate in `folder`, and puts their new texts into `files`. If `files` has a text
-    /// already, an earlier edit made it, and this edit changes that text. Lines end with `\n` afterwards.
+    /// Edits files of the crate in `folder`, and puts the new texts into `files`. If an earlier edit has put
+    /// a file there already, changes that text instead of the file on disk. Lines end with `\n` afterwards.
     fn apply(&self, folder: &Path, files: &mut Files) -> Result<()> {
         let mut found = Vec::new();
         for path in self.place.files(folder)? {
@@ -178,7 +181,7 @@ impl Place {
         }
     }
 
-    /// The files, by their paths in the crate at `root`.
+    /// Returns the paths of the files, relative to the crate's folder `root`.
     fn files(&self, root: &Path) -> Result<Vec<PathBuf>> {
         match self {
             Self::File(file) => Ok(vec![file.clone()]),
@@ -206,7 +209,8 @@ fn string<'a>(table: &'a Table, key: &str) -> Result<&'a str> {
     table.get(key).and_then(Value::as_str).with_context(|| format!("there is no `{key}`"))
 }
 
-/// Returns the path that `key` names, relative to the folder of the crate. Paths outside of it are rejected.
+/// Returns the path that is the value of `key`, relative to the folder of the crate. Rejects paths outside of
+/// that folder.
 fn relative(table: &Table, key: &str) -> Result<PathBuf> {
     let path = PathBuf::from(string(table, key)?);
     ensure!(
@@ -221,7 +225,7 @@ fn relative(table: &Table, key: &str) -> Result<PathBuf> {
 pub(super) struct Catalog(Vec<(String, Patch)>);
 
 impl Catalog {
-    /// Reads `CRATE/*.toml` in a folder.
+    /// Reads all patches `CRATE/*.toml` in a folder.
     pub(super) fn read(folder: &Path) -> Result<Self> {
         let mut patches = Vec::new();
         for file in crate::setup::list_files(folder)? {
@@ -239,23 +243,23 @@ impl Catalog {
         Self(patches)
     }
 
-    /// All patches of a crate.
+    /// Returns all patches of a crate.
     pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Patch> {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, patch)| patch)
     }
 
-    /// Returns true if one of these crates needs a patch in some version.
+    /// Returns true if at least one of these crates has a version that needs a patch.
     pub(super) fn has_any_of(&self, names: &HashSet<String>) -> bool {
         self.0.iter().any(|(name, patch)| patch.is_for_itself && names.contains(name))
     }
 
-    /// Returns true if a crate that needs a patch compiles without one. A build then does not show that the
-    /// patch is missing.
+    /// Returns true if a crate that needs a patch also compiles without it. Then a missing patch does not
+    /// make the build fail.
     pub(super) fn compiles_unpatched(&self, name: &str) -> bool {
         self.of(name).any(|patch| patch.compiles_unpatched)
     }
 
-    /// Returns the patch of a crate for a version; `None` if the crate has no patches.
+    /// Returns the patch of a crate for a version, or `None` if the crate has no patches at all.
     ///
     /// # Errors
     ///

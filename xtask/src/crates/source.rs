@@ -1,4 +1,4 @@
-//! Sources of crates: where they are, and patched copies.
+//! Sources of crates: finding and downloading them, and making patched copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,18 @@ use crate::process;
 use crate::quote::toml_string;
 use crate::setup::copy_dir;
 
-/// The folder of patched copies. Another name when copies of the same patch become different ones.
+/// Name of the folder of patched copies. It must be changed when the same patch yields other copies than
+/// before.
 const FOLDER: &str = "copies-2";
 
-/// The folder of a package's patched copy.
+/// Returns the folder of a package's patched copy.
 pub(super) fn folder_of_copy(patch: &Patch, package: &Package) -> PathBuf {
     let name = format!("{}-{}-{}", package.name, package.version, patch.digest);
     super::folder().join(FOLDER).join(name)
 }
 
-/// Makes a copy of `original` with these changed files, unless another process has made it meanwhile.
+/// Copies the folder `original` to `folder`, with these changed and new files. Does nothing if another
+/// process has made the copy meanwhile.
 pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> {
     let parent = folder.parent().unwrap_or(folder);
     fs::create_dir_all(parent)?;
@@ -39,7 +41,7 @@ pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> 
     }
 }
 
-/// Marks the manifest of a copy, and silences warnings, which cargo does itself only for crates from a
+/// Marks the manifest of a copy, and removes its lints. Cargo silences warnings itself only for crates from a
 /// registry.
 fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
     let text = without_lints(&fs::read_to_string(manifest)?);
@@ -47,15 +49,15 @@ fn adapt_manifest(manifest: &Path, original: &Path) -> Result<()> {
     Ok(fs::write(manifest, text + "\n[lints.rust]\nwarnings = \"allow\"\n\n" + &mark)?)
 }
 
-/// Makes warnings of what the sources of a copy deny: a newer compiler may find it where the crate's authors
-/// did not.
+/// Turns denied lints in the sources of a copy into warnings: a newer compiler may report them where the
+/// authors' compiler did not.
 fn relax_sources(copy: &Path) -> Result<()> {
     for file in crate::setup::list_files(copy)? {
         let path = copy.join(&file);
         if file.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
-        // A file that is not UTF-8 is no Rust source, but data of the crate's tests.
+        // A file that is not UTF-8 is not a Rust source, but test data of the crate.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let relaxed = without_denials(&text);
         if relaxed != text {
@@ -65,8 +67,8 @@ fn relax_sources(copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A source whose attributes for the crate or a module warn where they denied. An attribute of the source
-/// outranks the manifest.
+/// Returns the source with `warn` in place of `deny` in the attributes of the crate or of a module. The
+/// manifest alone does not suffice, because attributes take precedence over it.
 fn without_denials(source: &str) -> String {
     let relaxed = source.split_inclusive('\n').map(|line| {
         let start = line.trim_start();
@@ -79,7 +81,7 @@ fn without_denials(source: &str) -> String {
     relaxed.collect()
 }
 
-/// A manifest without its tables of lints.
+/// Returns the manifest without its tables of lints.
 fn without_lints(manifest: &str) -> String {
     let mut is_lint = false;
     let kept = manifest.lines().filter(|line| {
@@ -91,8 +93,9 @@ fn without_lints(manifest: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Finds the sources of a crate that a patch requires: in the graph, else in the version of the lock file,
-/// which cargo downloads if need be. `None` if the lock file does not have it: no dependency uses it.
+/// Finds the sources of a crate that a patch requires. If the graph does not have the crate, takes the
+/// version in the lock file, which cargo downloads if it is missing. Returns `None` if the lock file does not
+/// have the crate either: then no dependency uses it.
 pub(super) fn find(graph: &Graph, name: &str) -> Result<Option<Package>> {
     if let Some(package) = graph.named(name).last() {
         return Ok(Some(package.clone()));
@@ -101,7 +104,7 @@ pub(super) fn find(graph: &Graph, name: &str) -> Result<Option<Package>> {
     locked_version(&lock, name).map(|version| fetch(graph, name, version)).transpose()
 }
 
-/// The folder of a package's sources as they were published.
+/// Returns the folder of a package's unpatched sources.
 pub(super) fn original(graph: &Graph, package: &Package) -> Result<PathBuf> {
     if package.folder.is_dir() {
         return Ok(package.folder.clone());
@@ -119,8 +122,8 @@ fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     fs::write(scratch.path().join("Cargo.toml"), manifest)
         .and_then(|()| fs::write(scratch.path().join("lib.rs"), ""))
         .context("cannot write a scratch crate")?;
-    // The workspace's configuration may replace the registry, but also have a patched copy whose original is
-    // gone.
+    // The workspace's configuration is tried first, because it may replace the registry. But it may also name
+    // a patched copy whose original no longer exists; so the configuration of the scratch folder follows.
     let folders = [graph.root.as_path(), scratch.path()];
     let offline = folders.into_iter().find_map(|folder| {
         let mut cargo = metadata_of(scratch.path(), folder);
@@ -139,21 +142,21 @@ fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
     bail!("cargo does not find {name} {version}")
 }
 
-/// A command that prints the metadata of a scratch crate with the configuration that is effective in
-/// `folder`.
+/// Returns a command that prints the metadata of a scratch crate. Cargo uses the configuration that is
+/// effective in `folder`.
 fn metadata_of(scratch: &Path, folder: &Path) -> Command {
     let mut cargo = graph::metadata();
     cargo.current_dir(folder).arg("--quiet").arg("--manifest-path").arg(scratch.join("Cargo.toml"));
     cargo
 }
 
-/// A package of this name whose sources are there.
+/// Returns a package of this name whose sources exist.
 fn published(metadata: &str, name: &str) -> Option<Package> {
     let graph = Graph::parse(metadata, Purpose::Programs).ok()?;
     graph.named(name).find(|package| package.folder.is_dir()).cloned()
 }
 
-/// The highest version of a package in a lock file.
+/// Returns the highest version of a package in a lock file.
 fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     let entry = format!("name = \"{name}\"\nversion = \"");
     let versions = lock.match_indices(&entry).map(|(at, _)| &lock[at + entry.len()..]);

@@ -9,13 +9,13 @@ use super::patch::{Catalog, Files, Patch};
 use super::{Selection, catalog, source};
 use crate::{process, workspace};
 
-/// A crate outside of this workspace, with its lock file, whose tests depend on socket2, and which depends on
-/// filetime elsewhere.
+/// Makes a crate outside of this workspace, with its lock file. The crate's tests depend on socket2; on
+/// Windows, the crate depends on filetime.
 fn crate_with_socket2(folder: &Path) {
     let manifest = "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nsocket2 = \"0.6\"\n\
                     [target.'cfg(windows)'.dependencies]\nfiletime = \"0.2\"\n[workspace]\n";
-    // Cargo downloads the crate's dependencies here. After this, it runs without network.
+    // This call makes cargo download the crate's dependencies. Later calls do not need the network.
     Graph::of(workspace::root(), &[], Purpose::Programs).unwrap();
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::write(folder.join("lib.rs"), "").unwrap();
@@ -24,12 +24,13 @@ fn crate_with_socket2(folder: &Path) {
     configure(folder, "");
 }
 
-/// Writes the configuration of the crate: without network, and with what `patch-config` prints.
+/// Writes the crate's configuration: without the network, and with the line `include` that `patch-config`
+/// prints.
 fn configure(folder: &Path, include: &str) {
     fs::write(folder.join(".cargo/config.toml"), format!("{include}\n[net]\noffline = true\n")).unwrap();
 }
 
-/// The patched crates of a folder, and their configuration.
+/// Returns the patched crates of the crate in `folder`, and their configuration.
 fn patched(folder: &Path, catalog: &Catalog) -> (Selection, Configuration) {
     let graph = Graph::of(folder, &[], Purpose::ProgramsAndTests).unwrap();
     let selection = Selection::new(&graph, catalog, |_| true).unwrap();
@@ -59,7 +60,7 @@ fn patches_are_kept_when_they_are_already_configured() {
         |selection: &Selection| selection.copies.iter().map(|(_, folder)| folder.clone()).collect::<Vec<_>>();
     assert_eq!(copies(&second), copies(&first));
 
-    // As after `cargo clean` in this repository.
+    // `cargo clean` in this repository removes this folder, too.
     fs::remove_dir_all(configuration.folder()).unwrap();
     let (third, _) = patched(dir.path(), &catalog);
     assert!(!is_local("socket2") && !is_local("libc"));
@@ -85,8 +86,8 @@ fn optional_dependency_is_patched() {
     fs::remove_dir_all(configuration.folder()).unwrap();
 }
 
-/// Returns the selection for a crate that depends on socket2. The patch of socket2 requires one of libc,
-/// whose text is `libc`.
+/// Returns the selection for a crate that depends on socket2. The patch of socket2 requires a patch of libc,
+/// which has the text `libc`.
 fn selection_with_required(libc: &str) -> Selection {
     let dir = tempfile::tempdir().unwrap();
     crate_with_socket2(dir.path());

@@ -1,4 +1,4 @@
-//! A machine for each test.
+//! Boots a machine for each test.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,18 +13,19 @@ use super::TEST_LIST;
 use super::{FAILED, Test, Verdict};
 use crate::run::TIMED_OUT;
 
-/// The environment variable with the options of the virtual machine, as for `run`: cargo passes none.
+/// Environment variable with the options of the virtual machine, as for `run`. A variable is necessary
+/// because cargo passes no options to the runner.
 pub(crate) const RUN_ARGS: &str = "HERMIT_RUN_ARGS";
 
-/// libtest's variable with the name of the test that a process runs; without a name the patched libtest lists
-/// the tests.
+/// libtest's environment variable with the name of the test that a process runs. If the name is empty, the
+/// patched libtest lists the tests.
 const INVOKE: &str = "__RUST_TEST_INVOKE";
 
 /// libtest's exit code of a process whose test has passed.
 const PASSED: i32 = 50;
 
-/// First of the exit codes that mean that a signal ended the program, as in a shell. The program's message
-/// names the signal.
+/// First exit code that means that a signal ended the program, as in a shell. The program's message names the
+/// signal.
 const SIGNALS: i32 = 128;
 
 /// Resources of a machine that limit the number of machines at a time.
@@ -32,16 +33,17 @@ const SIGNALS: i32 = 128;
 pub(crate) struct VmNeeds {
     /// CPUs of a machine.
     pub(crate) cpus: usize,
-    /// Machines use something of the host that only one can have at a time.
+    /// True if the machines use a resource of the host that only one machine can use at a time.
     pub(crate) is_exclusive: bool,
 }
 
-/// Boots an image for each test: this program runs itself, as the runner of a single machine.
+/// Boots an image for each test. For each machine, this program starts itself as the runner of a single
+/// machine.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     runner: PathBuf,
     image: &'a Path,
-    /// uhyve's executable, found once for all machines; `None` if each finds its VMM.
+    /// uhyve's executable, found once for all machines. `None` if each machine finds its VMM itself.
     uhyve: Option<PathBuf>,
     /// [`RUN_ARGS`] of this process.
     run_args: OsString,
@@ -57,8 +59,8 @@ impl<'a> Machine<'a> {
         Ok(Self { runner, image, uhyve, run_args, captures })
     }
 
-    /// Returns the tests of the image. Returns `None` if the image prints no list: it is another program that
-    /// happens to contain [`TEST_LIST`].
+    /// Returns the tests of the image. Returns `None` if the image prints no list: then it is another
+    /// program, which happens to contain [`TEST_LIST`].
     pub(super) fn list(&self) -> Result<Option<Vec<Test>>> {
         let mut command = self.command("")?;
         let output = command.stderr(Stdio::inherit()).output().context("cannot list the tests")?;
@@ -85,7 +87,7 @@ impl<'a> Machine<'a> {
         if !self.captures {
             let status = command.status().with_context(context)?;
             let (verdict, note) = verdict(status);
-            // Standard error may be closed, which is no reason to end.
+            // An error is ignored: standard error may be closed.
             let _: io::Result<()> = io::stderr().write_all(note.as_bytes());
             return Ok((verdict, Vec::new()));
         }
@@ -95,7 +97,7 @@ impl<'a> Machine<'a> {
         Ok((verdict, output))
     }
 
-    /// The command of a machine that runs the test of this name, or lists the tests if it is empty.
+    /// Returns the command of a machine that runs the test `name`, or lists the tests if `name` is empty.
     fn command(&self, name: &str) -> Result<Command> {
         let variable = format!("{INVOKE}={name}");
         let variable = shlex::try_quote(&variable).context("the name of a test contains a zero byte")?;
@@ -111,19 +113,20 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Runs a command and returns what it wrote to both of its streams, in order.
+/// Runs a command, and returns its exit status and its output. Standard output and standard error are one
+/// pipe, so the output is in the order of the writes.
 fn capture(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let (mut reader, writer) = io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The end of the pipe comes when all its writers are closed, and the command has two of them.
+    // The read below ends when all writers of the pipe are closed. The command holds two of them.
     drop(command);
     let mut output = Vec::new();
     reader.read_to_end(&mut output)?;
     Ok((child.wait()?, output))
 }
 
-/// Returns the verdict of a test whose machine ended with this status, and a message about it, if the output
-/// of the machine does not explain the status.
+/// Returns the verdict of a test whose machine ended with this status, and a message. The message is empty if
+/// the output of the machine explains the status.
 fn verdict(status: ExitStatus) -> (Verdict, String) {
     let code = status.code();
     let explained = [FAILED, ABORTED, TIMED_OUT, NOT_STARTED].map(i32::from);

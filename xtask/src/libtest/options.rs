@@ -1,10 +1,10 @@
-//! libtest's options, as far as the runner implements them.
+//! The options of libtest that the runner implements.
 //!
 //! In a test executable of Linux, libtest parses the arguments of `cargo test -- ARGUMENTS` itself. Here the
-//! runner replaces a part of libtest, because it boots a machine for each test. It selects tests, limits how
-//! many run at a time, and prints the results. So it must understand the arguments in the same way. If there
-//! is one that it does not implement, [`Options::parse`] returns `None`, and libtest handles all of them in a
-//! single machine.
+//! runner replaces a part of libtest, because it boots a machine for each test. The runner selects tests,
+//! limits how many run at a time, and prints the results. So it must understand the arguments in the same way
+//! as libtest. If it does not implement an argument, [`Options::parse`] returns `None`, and libtest handles
+//! all arguments in a single machine.
 
 use std::env;
 use std::ffi::OsString;
@@ -84,7 +84,7 @@ impl Options {
         !self.no_capture
     }
 
-    /// Returns the tests to run or to report as ignored, and the number of the others.
+    /// Returns the tests that are run or reported as ignored, and the number of tests that are filtered out.
     pub(super) fn select(&self, tests: Vec<Test>) -> (Vec<Test>, usize) {
         let all = tests.len();
         let mut tests: Vec<_> = tests.into_iter().filter(|test| self.selects(test)).collect();
@@ -104,8 +104,8 @@ impl Options {
             && (!self.ignored || test.ignored.is_some())
     }
 
-    /// Returns the number of machines that run at a time. By default, their CPUs together are as many as the
-    /// host has. Exclusive machines ([`VmNeeds::is_exclusive`]) run one after the other.
+    /// Returns the number of machines that run at a time. By default, all these machines together have as
+    /// many CPUs as the host. Exclusive machines ([`VmNeeds::is_exclusive`]) run one after the other.
     pub(super) fn jobs(&self, vm: &VmNeeds) -> Result<usize> {
         if vm.is_exclusive {
             return Ok(1);
@@ -146,7 +146,8 @@ mod tests {
         Test { name: name.to_owned(), ignored: ignored.then(String::new), ..Test::default() }
     }
 
-    /// Names of the selected tests, those that are ignored in parentheses, and the number of the others.
+    /// Returns the names of the selected tests, with ignored tests in parentheses, and the number of the
+    /// other tests.
     fn select(words: &str) -> (String, usize) {
         let tests =
             vec![test("a::one", false), test("a::two", true), test("b::one", false), test("one", true)];

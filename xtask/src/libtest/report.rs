@@ -2,16 +2,16 @@
 //!
 //! Tools and users read the output of `cargo test`, so it must look exactly as if libtest had printed it:
 //! names, verdicts, colors, the outputs of failed tests, and the summary. `pretty` has a line for each test;
-//! `terse` has a character for each, in lines of 88. If tests run side by side, a line is printed when its
-//! test has ended. If they run one after the other, the name is printed at the start and the verdict at the
-//! end.
+//! `terse` has a character for each test, in lines of 88 characters. If several tests run at a time, `pretty`
+//! prints a line when its test has ended. If tests run one after the other, it prints the name when a test
+//! starts, and the verdict when the test has ended.
 
 use std::io::{self, Write};
 use std::time::Instant;
 
 use super::{Test, Verdict};
 
-/// Time in seconds after which a running test is reported, once.
+/// Time in seconds after which a test that still runs is reported as slow. It is reported only once.
 pub(super) const WARNING_SECONDS: u64 = 60;
 
 /// Number of results in a line of the terse format.
@@ -25,12 +25,12 @@ const YELLOW: u8 = 33;
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of libtest")]
 pub(super) struct Style {
-    /// A character for each test.
+    /// Print only a character for each test.
     pub(super) is_terse: bool,
     pub(super) has_color: bool,
-    /// The output of tests that pass is printed, too.
+    /// Also print the output of tests that pass.
     pub(super) shows_output: bool,
-    /// One test at a time: its name is printed when it starts.
+    /// Tests run one at a time, and the name of a test is printed when it starts.
     pub(super) is_sequential: bool,
 }
 
@@ -98,7 +98,7 @@ impl<W: Write> Report<W> {
         self.out.flush()
     }
 
-    /// Prints outputs and the summary; returns true if no test failed.
+    /// Prints outputs and the summary. Returns true if no test failed.
     pub(super) fn finish(mut self, filtered_out: usize) -> io::Result<bool> {
         let (passed, failed) = (std::mem::take(&mut self.passed), std::mem::take(&mut self.failed));
         if self.style.shows_output {

@@ -41,7 +41,7 @@ pub(super) fn run<W: Write>(
     })
 }
 
-/// Runs one test after the other, until none is left or the receiver is gone.
+/// Runs one test after the other, until no test is left or the receiver of the events is dropped.
 fn work(tests: &[Test], next: &AtomicUsize, machine: &Machine<'_>, sender: &Sender<(usize, Event)>) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +56,8 @@ fn work(tests: &[Test], next: &AtomicUsize, machine: &Machine<'_>, sender: &Send
 /// Reports events until all tests have ended.
 fn follow<W: Write>(tests: &[Test], events: &Receiver<(usize, Event)>, report: &mut Report<W>) -> Result<()> {
     let warning = Duration::from_secs(WARNING_SECONDS);
-    // The tests that run and have not been reported as slow, and when that is due; the earliest first.
+    // Running tests that have not been reported as slow, each with the time at which the report is due. The
+    // earliest time is first.
     let mut running: Vec<(usize, Instant)> = Vec::new();
     loop {
         let due = running.first().map_or(warning, |(_, due)| due.saturating_duration_since(Instant::now()));

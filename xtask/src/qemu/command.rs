@@ -21,14 +21,14 @@ use crate::debug_info::without_debug_info;
 /// Maximum length of the path of a Unix socket (`sun_path`), without the terminating NUL.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// QEMU's filter of system calls: a device that the guest has taken over starts no program and gets no other
-/// privileges.
+/// QEMU's filter of system calls. A guest that has taken over QEMU by a bug in a device can neither start
+/// programs nor gain privileges.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 impl Guest {
-    /// Returns QEMU's command line; QEMU keeps its files in `folder`. Through the last two devices the guest
-    /// exits, see [`hermit_interface::exit`]. If the guest has an error stream, QEMU's standard error is to
-    /// be a pipe or `/dev/null`.
+    /// Returns QEMU's command line. QEMU keeps its files in `folder`. The guest exits by means of the last
+    /// two devices, see [`hermit_interface::exit`]. If the guest has an error stream, the caller must make
+    /// QEMU's standard error a pipe or `/dev/null`.
     pub fn command(&self, folder: &Path) -> Result<Command> {
         let mut qemu = Command::new(QEMU);
         qemu.args([
@@ -101,9 +101,9 @@ impl Guest {
     }
 }
 
-/// Returns an image as a part of the option `-initrd`. Debugging information is removed from a copy: it would
-/// take memory of the guest until the image is loaded. A file that is not an executable is passed unchanged;
-/// the loader rejects it.
+/// Returns an image as a part of the option `-initrd`. The option names a copy without debugging information,
+/// which would occupy memory of the guest until the image is loaded. A file that is not an executable is
+/// passed unchanged; the loader rejects it.
 fn image_module(folder: &Path, file: &Path) -> Result<String> {
     let executable = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let Some(executable) = without_debug_info(&executable) else { return module(folder, "image", file) };
@@ -112,8 +112,9 @@ fn image_module(folder: &Path, file: &Path) -> Result<String> {
     Ok(quote_commas(&copy))
 }
 
-/// A file as a part of the option `-initrd`, by a link: in this option QEMU separates files by commas, and
-/// for a multiboot loader it separates the path from arguments by a blank.
+/// Returns a file as a part of the option `-initrd`. The option names a symbolic link in `folder`, because
+/// the file's own path may contain a comma or a blank. QEMU separates files by commas, and for a multiboot
+/// loader it separates a path from its arguments by a blank.
 fn module(folder: &Path, name: &str, file: &Path) -> Result<String> {
     let link = folder.join(name);
     let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
@@ -121,8 +122,8 @@ fn module(folder: &Path, name: &str, file: &Path) -> Result<String> {
     Ok(quote_commas(&link))
 }
 
-/// Options of a disk for a limit. QEMU's burst is a rate that lasts for one second, not below the rate
-/// itself.
+/// Returns the options of a disk for a rate limit. QEMU defines the burst as a rate that lasts for one
+/// second, and requires that it is not below the limit itself.
 fn throttling(kind: &str, Rate { per_second, burst }: Rate) -> String {
     let burst = burst.max(per_second);
     format!("throttling.{kind}-total={per_second},throttling.{kind}-total-max={burst},")
@@ -148,14 +149,14 @@ pub(crate) fn quote_commas(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// Options of an I/O port at which QEMU appends the bytes that the guest writes to a file.
+/// Returns the options of an I/O port. QEMU appends the bytes that the guest writes to the port to `file`.
 fn file_port(id: &str, port: u16, file: &Path) -> [String; 4] {
     let file = format!("file,id={id},path={}", quote_commas(file));
     ["-chardev".to_owned(), file, "-device".to_owned(), debug_console(port, id)]
 }
 
-/// The device of an I/O port that passes written bytes to a character device. Reading the port returns its
-/// number.
+/// Returns the option of a device at an I/O port, which passes written bytes to a character device. Reading
+/// the port returns the port's number.
 pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
     format!("isa-debugcon,iobase={port:#x},readback={port:#x},chardev={chardev}")
 }

@@ -1,4 +1,4 @@
-//! The streams of a guest.
+//! The standard streams of a guest.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ pub enum Input {
     Bytes(Vec<u8>),
 }
 
-/// Encodes all input of a guest for its console, with the end of file.
+/// Encodes all input of a guest for its console, followed by the end of file.
 pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::new();
     // Writing to a vector does not fail.
@@ -27,7 +27,7 @@ pub fn quoted(mut bytes: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Copies the input to the guest, in a thread that ends with the guest or with this process.
+/// Starts a thread that copies the input to the guest. The thread ends with the guest or with this process.
 pub(super) fn feed(child: &mut Child, input: Input) {
     let Some(pipe) = child.stdin.take() else { return };
     thread::spawn(move || feed_pipe(pipe, input));
@@ -43,10 +43,11 @@ fn feed_pipe(mut pipe: impl Write, input: Input) {
     std::mem::forget(pipe);
 }
 
-/// Copies the input to the guest's virtio console, as [`feed`] does: through a FIFO that QEMU opens.
+/// Starts a thread that copies the input to the guest's virtio console, through a FIFO that QEMU opens.
 pub(super) fn feed_device(fifo: PathBuf, input: Input) {
     thread::spawn(move || {
-        // Waits for QEMU; if that fails before, until this process ends.
+        // The open blocks until QEMU opens the FIFO. If QEMU fails before, the thread stays until this
+        // process ends.
         if let Ok(file) = OpenOptions::new().write(true).open(fifo) {
             feed_pipe(file, input);
         }
@@ -56,7 +57,7 @@ pub(super) fn feed_device(fifo: PathBuf, input: Input) {
 /// Copies standard error of QEMU and the guest to that of this process.
 pub(super) fn relay_errors(mut pipe: impl Read) {
     if io::copy(&mut pipe, &mut io::stderr()).is_err() {
-        // Without a reader, the rest is dropped: the guest is not to wait for one.
+        // If standard error has no reader, drops the rest, so that the guest does not block.
         let _: io::Result<u64> = io::copy(&mut pipe, &mut io::sink());
     }
 }
@@ -70,7 +71,7 @@ pub(super) fn is_same_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Copies bytes, encoded for the guest's console, and appends the end of file.
+/// Copies bytes, encoded for the guest's console, and appends the code for the end of file.
 fn relay(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {
@@ -94,7 +95,7 @@ fn quote(byte: u8) -> impl Iterator<Item = u8> {
 
 pub(super) fn drain(mut pipe: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // The bytes that were read before an error are returned.
+    // An error is ignored: the function returns the bytes that were read before.
     let _: io::Result<usize> = pipe.read_to_end(&mut bytes);
     bytes
 }

@@ -1,4 +1,4 @@
-//! The files of a guest in the folder that belongs to it: exit status, standard input, monitor.
+//! The files of a guest, each in the guest's own folder: exit status, standard input, monitor.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ pub fn status(folder: &Path) -> Option<u8> {
     }
 }
 
-/// Presses the power button of the guest in `folder`, if its program handles that. Returns the connection to
-/// QEMU's monitor, which stays open until QEMU has read the command.
+/// Presses the power button of the guest in `folder`, if the guest's program handles requests to end. Returns
+/// the connection to QEMU's monitor. The caller must keep it open until QEMU has read the command.
 pub(super) fn press_power_button(folder: &Path) -> Option<UnixStream> {
     let is_handled = fs::metadata(handled_file(folder)).is_ok_and(|file| file.len() > 0);
     is_handled.then(|| send_to_monitor(folder, "system_powerdown"))?.ok()
 }
 
-/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection, which is
-/// to stay open until QEMU has read the command.
+/// Sends a command to the monitor of the guest whose files are in `folder`. Returns the connection. The
+/// caller must keep it open until QEMU has read the command.
 pub fn send_to_monitor(folder: &Path, command: &str) -> io::Result<UnixStream> {
     let mut connection = UnixStream::connect(monitor(folder))?;
     connection.write_all(command.as_bytes())?;
@@ -32,22 +32,23 @@ pub fn send_to_monitor(folder: &Path, command: &str) -> io::Result<UnixStream> {
     Ok(connection)
 }
 
-/// The file of the exit status.
+/// Returns the path of the file of the exit status.
 pub(super) fn status_file(folder: &Path) -> PathBuf {
     folder.join("status")
 }
 
-/// The file to which the guest writes once its program handles requests to end.
+/// Returns the path of the file to which the guest writes as soon as its program handles requests to end.
 pub(super) fn handled_file(folder: &Path) -> PathBuf {
     folder.join("handled")
 }
 
-/// The FIFO of the guest's standard input, if a virtio console provides it.
+/// Returns the path of the FIFO for standard input, which exists if the guest reads its input from a virtio
+/// console.
 pub fn input_fifo(folder: &Path) -> PathBuf {
     folder.join("input")
 }
 
-/// Makes the FIFO of standard input.
+/// Makes the FIFO for standard input, and returns its path.
 pub(super) fn make_input_fifo(folder: &Path) -> Result<PathBuf> {
     let fifo = input_fifo(folder);
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
@@ -55,7 +56,7 @@ pub(super) fn make_input_fifo(folder: &Path) -> Result<PathBuf> {
     Ok(fifo)
 }
 
-/// The socket of QEMU's monitor.
+/// Returns the path of the socket of QEMU's monitor.
 pub(super) fn monitor(folder: &Path) -> PathBuf {
     folder.join("monitor")
 }

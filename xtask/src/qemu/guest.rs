@@ -1,10 +1,10 @@
 //! Guests and their machines.
 //!
 //! A [`Guest`] is the complete description of a machine in QEMU: machine type, accelerator, memory, devices,
-//! and the program with its arguments. The module `command` makes QEMU's command line of it, and `process`
-//! runs it. Some devices need an option for both sides: QEMU does not tell a kernel that is booted by PVH
-//! where virtio-mmio devices are, so the kernel's command line names their addresses. The methods of
-//! [`Board`] have these pairs of options for each machine type.
+//! and the program with its arguments. The module `command` turns the description into QEMU's command line,
+//! and `process` runs QEMU. Some devices need two options, one for QEMU and one for the kernel: QEMU does not
+//! tell a kernel that is booted by PVH where virtio-mmio devices are, so the kernel's command line names
+//! their addresses. The methods of [`Board`] return these pairs of options for each machine type.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,27 +13,28 @@ use std::time::Duration;
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::mount::MountConfig;
 
-/// Option of the kernel for standard input from the first virtio console.
+/// Option of the kernel that makes it read standard input from the first virtio console.
 const INPUT_OPTION: &str = "stdin=hvc0";
 
 /// The bus of a virtio console on PCI.
 const PCI_SERIAL: &str = "virtio-serial-pci,disable-legacy=on,max_ports=1";
 
-/// The bus of a virtio console in the second of microvm's slots for virtio-mmio, which QEMU fills from the
-/// last one. Not in the first one, whose interrupt is input 0 of the second I/O APIC: QEMU passes input 0 of
-/// each I/O APIC on as input 2.
+/// The bus of a virtio console in the second of microvm's slots for virtio-mmio. QEMU itself fills the slots
+/// from the last one on. The first slot cannot be used: its interrupt is input 0 of the second I/O APIC, and
+/// QEMU delivers input 0 of each I/O APIC as input 2.
 const MMIO_SERIAL: &str = "virtio-serial-device,max_ports=1,bus=virtio-mmio-bus.1";
 
-/// Address and interrupt of that slot, with ACPI. QEMU does not pass them to a kernel that is booted by PVH.
+/// Option of the kernel with the address and the interrupt of the console's slot, for machines with ACPI.
+/// QEMU does not pass them to a kernel that is booted by PVH.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00200:25";
 
-/// A virtio balloon device on PCI, by which free memory returns to the host.
+/// A virtio balloon device on PCI, which returns free memory to the host.
 pub(crate) const PCI_BALLOON: &str = "virtio-balloon-pci,free-page-reporting=on,disable-legacy=on";
 
-/// Such a device in the third of microvm's slots for virtio-mmio.
+/// A virtio balloon device in the third of microvm's slots for virtio-mmio.
 const MMIO_BALLOON: &str = "virtio-balloon-device,free-page-reporting=on,bus=virtio-mmio-bus.2";
 
-/// Address and interrupt of that slot.
+/// Option of the kernel with the address and the interrupt of the balloon's slot.
 const MMIO_BALLOON_SLOT: &str = "virtio_mmio.device=512@0xfeb00400:26";
 
 /// A machine type of QEMU (`-M`).
@@ -81,8 +82,8 @@ impl Board {
         }
     }
 
-    /// Returns the value of QEMU's option `-M`. `microvm` lacks devices of a PC that the kernel uses, unless
-    /// they are enabled.
+    /// Returns the value of QEMU's option `-M`. For `microvm`, the value also enables devices of a PC that
+    /// the kernel uses.
     pub(super) fn option(self) -> &'static str {
         match self {
             Self::Microvm => "microvm,pit=on,pic=on,rtc=on,isa-serial=on",
@@ -95,16 +96,17 @@ impl Board {
 /// An accelerator of QEMU (`-accel`), which executes the code of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accelerator {
-    /// QEMU translates it.
+    /// QEMU translates the guest's code.
     #[default]
     Tcg,
-    /// The host's kernel runs it, on hardware or in software emulation.
+    /// The host's kernel runs the guest's code, on hardware or in software emulation.
     Kvm,
 }
 
 impl Accelerator {
-    /// Returns the value of QEMU's option `-cpu`: all that the accelerator offers. QEMU 7.2 aborts where KVM
-    /// refuses the register IA32_ARCH_CAPABILITIES that it has offered.
+    /// Returns the value of QEMU's option `-cpu`, which enables all features that the accelerator offers. One
+    /// exception: QEMU 7.2 aborts if KVM offers the register IA32_ARCH_CAPABILITIES but then refuses to set
+    /// it.
     pub(super) fn cpu_model(self) -> &'static str {
         match self {
             Self::Tcg => "max",
@@ -124,9 +126,9 @@ impl Accelerator {
 /// A guest and its machine.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// The file that QEMU boots: the loader, or a loader fused with its image.
+    /// The file that QEMU boots: the loader, or a boot image.
     pub kernel: PathBuf,
-    /// The image for the loader.
+    /// The image that the loader boots; `None` for a boot image.
     pub image: Option<PathBuf>,
     /// Initramfs: a tar archive with the initial files.
     pub tree: Option<PathBuf>,
@@ -146,7 +148,8 @@ pub struct Guest {
     pub environment: Vec<OsString>,
     /// Time limit, after which the guest is killed.
     pub timeout: Option<Duration>,
-    /// Time from a signal, if the program handles it, until the guest is killed.
+    /// Time from a signal to this process until the guest is killed, if the guest's program handles requests
+    /// to end.
     pub grace: Duration,
     /// Print QEMU's command line.
     pub verbose: bool,
@@ -159,10 +162,10 @@ pub struct Guest {
     /// Directory in which the program starts; `None` is the root.
     pub workdir: Option<String>,
     /// True if the guest's standard input is a virtio console, which reads from a FIFO in QEMU's folder.
-    /// Otherwise it is the first serial port. That one is slow: it takes a byte or two in each iteration of
-    /// QEMU's main loop.
+    /// Otherwise standard input is the first serial port, which is slow: it transfers one or two bytes in
+    /// each iteration of QEMU's main loop.
     pub has_input_device: bool,
-    /// True if the machine has a balloon device, by which free memory returns to the host.
+    /// True if the machine has a balloon device, which returns free memory to the host.
     pub has_balloon: bool,
     /// True if the machine has a second serial port for the guest's standard error. Otherwise standard output
     /// and standard error are one stream.

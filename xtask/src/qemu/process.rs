@@ -1,10 +1,10 @@
 //! The process of QEMU: its start, end and time limit.
 //!
 //! QEMU's own exit code says nothing about the program in the guest: the guest writes the program's status to
-//! a file in a temporary folder ([`status`]). While QEMU runs, this process polls for reasons to end it: the
-//! time limit, signals to this process, and virtiofsd that has ended. The first signal presses the guest's
-//! power button, if its program handles requests to end. A second signal, or the end of the grace period,
-//! kills QEMU.
+//! a file in a temporary folder ([`status`]). While QEMU runs, this process polls for reasons to end QEMU:
+//! the time limit, signals to this process, and the end of a program that serves a device, such as virtiofsd.
+//! The first signal presses the guest's power button, if its program handles requests to end. A second
+//! signal, or the end of the grace period, kills QEMU.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -27,10 +27,10 @@ use crate::signals;
 /// Interval at which a running guest is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time limit for writing out the rest of standard error of a guest that was killed.
+/// Time limit for copying the rest of standard error after the guest was killed.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Time for QEMU to exit after a program that serves its devices has.
+/// Time for QEMU to exit by itself after a program that serves its devices has exited.
 const EXIT_TIME: Duration = Duration::from_secs(5);
 
 /// Result of a guest's run.
@@ -40,21 +40,22 @@ pub enum End {
     Exited(u8),
     /// It reached its time limit and was killed.
     TimedOut,
-    /// It was killed because this process received a signal, with the exit code of that signal. The program
-    /// does not handle requests to end, or it was the second signal.
+    /// It was killed because this process received a signal: the guest's program does not handle requests to
+    /// end, or the signal was the second one. The number is the exit code for the signal.
     Signal(u8),
     /// It did not end within the grace period after a signal and was killed.
     GraceExpired,
-    /// A program that serves its devices has ended, and it was killed.
+    /// It was killed because a program that serves its devices has ended.
     NotServed,
     /// QEMU exited before the guest wrote a status: the machine was reset, or QEMU rejected its options.
     NoStatus,
 }
 
 impl Guest {
-    /// Runs the guest until it exits. Its output goes to the output streams of this process. If these are one
-    /// file, such as a terminal, the guest has only one stream, which keeps the order of its writes. The
-    /// guest is killed when `is_served` returns false: a program that serves one of its devices has ended.
+    /// Runs the guest until it exits. The guest's output goes to the output streams of this process. If both
+    /// streams are the same file, such as a terminal, the guest has only one stream, which keeps the order of
+    /// its writes. Kills the guest if `is_served` returns false: a program that serves one of the guest's
+    /// devices has ended.
     pub fn run(&self, input: Input, is_served: &mut dyn FnMut() -> bool) -> Result<End> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let guest = Self {
@@ -62,8 +63,9 @@ impl Guest {
             has_error_stream: !is_same_file(io::stdout().as_fd(), io::stderr().as_fd()),
             ..self.clone()
         };
-        // The guest's second serial port is QEMU's standard error, which QEMU opens once more by its path.
-        // That works for a pipe, but not for every file, so a thread copies from a pipe.
+        // The guest's second serial port writes to QEMU's standard error, which QEMU opens again by its path.
+        // That works for a pipe, but not for every file. So QEMU's standard error is a pipe, and a thread
+        // copies from it.
         let errors = if guest.has_error_stream { Stdio::piped() } else { Stdio::inherit() };
         let command = dies_with_parent(guest.command(folder.path())?);
         let mut child = guest.start(command, Stdio::inherit(), errors)?;
@@ -71,8 +73,8 @@ impl Guest {
         let relay = child.stderr.take().map(|pipe| thread::spawn(move || relay_errors(pipe)));
         let end = guest.wait(&mut child, folder.path(), is_served)?;
         if let Some(relay) = relay {
-            // If the reader of standard error has stopped reading, the copy never ends. It must not delay the
-            // end after the guest was killed, or after Ctrl-C.
+            // If the reader of standard error has stopped reading, the copy never ends. So after the guest
+            // was killed, or after Ctrl-C, this process does not wait for the copy any longer.
             let limit = if let End::Exited(_) | End::NoStatus = end { Duration::MAX } else { RELAY_TIMEOUT };
             let (start, signals) = (Instant::now(), signals::count());
             while !relay.is_finished() && start.elapsed() < limit && signals::count() == signals {
@@ -97,8 +99,8 @@ impl Guest {
         Ok((end?, text))
     }
 
-    /// Runs the guest until its first byte of output and returns the time since QEMU was started. Without an
-    /// image that is the loader's report of an error, at standard error.
+    /// Runs the guest until its first byte of output, and returns the time from the start of QEMU to that
+    /// byte. Without an image, the first output is the loader's error message on standard error.
     pub fn time_to_output(&self) -> Result<Duration> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let start = Instant::now();
@@ -110,7 +112,7 @@ impl Guest {
             _ => bail!("the guest has no output"),
         };
         let time = start.elapsed();
-        // Killing fails if it has exited meanwhile, which is as good.
+        // `kill` fails if QEMU has exited meanwhile, which is not an error.
         let _: io::Result<()> = child.kill();
         child.wait().context("cannot wait for QEMU")?;
         first.context("the guest printed nothing")?;
@@ -144,7 +146,8 @@ impl Guest {
                 thread::sleep(POLL_INTERVAL);
                 continue;
             };
-            // If this process has not run for a while, QEMU may have exited first.
+            // QEMU may have exited before the program that served it, if this process has not polled for a
+            // while.
             if end == End::NotServed && child.try_wait().context("cannot wait for QEMU")?.is_some() {
                 break;
             }
@@ -163,7 +166,8 @@ struct Watch<'a> {
     guest: &'a Guest,
     folder: &'a Path,
     start: Instant,
-    /// Connection to QEMU's monitor that pressed the power button after the first signal, and the time.
+    /// Connection to QEMU's monitor over which the first signal pressed the power button, and the time of
+    /// that.
     request: Option<(UnixStream, Instant)>,
     /// Time at which a program that serves the devices was found to have ended.
     not_served: Option<Instant>,
@@ -191,8 +195,8 @@ impl<'a> Watch<'a> {
         late.then_some(End::TimedOut)
     }
 
-    /// Returns the end of a guest whose devices are no longer served. Those programs end with QEMU, too,
-    /// which is then given time to exit by itself.
+    /// Returns [`End::NotServed`] if the guest's devices are no longer served. But the serving programs also
+    /// end when QEMU ends, so QEMU first gets time to exit by itself.
     fn not_served(&mut self, is_served: bool) -> Option<End> {
         if is_served || status(self.folder).is_some() {
             return None;

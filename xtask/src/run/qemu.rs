@@ -1,4 +1,4 @@
-//! Guests of `run` in QEMU: their devices, the network beside them, and how they end.
+//! Guests of `run` in QEMU: their devices, their network, and the exit codes for their ends.
 
 use std::env;
 use std::ffi::OsString;
@@ -37,8 +37,8 @@ struct QemuDevices {
 }
 
 impl VmOptions {
-    /// Disks and network for QEMU, after the checks that uhyve makes itself: QEMU's messages about the same
-    /// errors are in terms of its own options.
+    /// Returns the devices for QEMU. First makes the checks that uhyve makes itself, because QEMU's messages
+    /// about the same errors would name QEMU's options.
     fn qemu_devices(&self) -> Result<QemuDevices> {
         memory::check(self.machine.memory)?;
         let mut options = Vec::new();
@@ -63,8 +63,7 @@ impl VmOptions {
         Ok(QemuDevices { options, kernel_options, _network: network, virtiofsds })
     }
 
-    /// Starts the network of a guest whose connections are sockets of the host, which prints its own
-    /// messages.
+    /// Starts the guest's user-mode network, if it has one. The process `uhyve net` prints messages itself.
     fn user_network(&self) -> Result<Option<UserNetwork>> {
         if !self.is_user_network() {
             return Ok(None);
@@ -75,7 +74,7 @@ impl VmOptions {
         UserNetwork::start(&uhyve, net, ports, options, io::stderr()).map(Some)
     }
 
-    /// The tree of `--root` in a temporary file.
+    /// Returns the initial tree of `--root` in a temporary file.
     fn tree_for_qemu(&self) -> Result<Option<NamedTempFile>> {
         let Some(root) = &self.machine.root else { return Ok(None) };
         let tree = RootTree::load(&self.machine.opener(), root, self.machine.memory.bytes())?;

@@ -1,7 +1,7 @@
-//! Archives of object files (`ar`), to which members are added.
+//! Adds members to archives of object files (`ar`).
 //!
-//! Rust's own libraries are such archives. Linkers read each member's symbols, so the archive's index need
-//! not have the new ones.
+//! Rust's libraries are such archives. Linkers read the symbols of each member, so the archive's index need
+//! not contain the symbols of the new members.
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,13 +11,14 @@ const MAGIC: &[u8] = b"!<arch>\n";
 /// An archive without members.
 pub(super) const EMPTY: &[u8] = MAGIC;
 
-/// Size of the header of a member in bytes, and the places of name and size in it.
+/// Size in bytes of the header of a member, and the positions of the fields name and size in that header.
 const HEADER: usize = 60;
 const NAME: usize = 16;
 const SIZE: std::ops::Range<usize> = 48..58;
 
-/// Returns the archive with these members at its end, as names of at most 15 bytes and contents. Members from
-/// the first one of these names on are left out: an earlier call has added them.
+/// Returns the archive with `members` at its end, which are pairs of a name of at most 15 bytes and the
+/// contents. If the archive has a member with one of these names, that member and all later ones are removed
+/// first: an earlier call has added them.
 pub(super) fn with_members(archive: &[u8], members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
     ensure!(archive.starts_with(MAGIC), "it is no archive");
     let mut end = MAGIC.len();

@@ -1,9 +1,10 @@
 //! The C library of the target, and compilers that use it, for crates that compile C.
 //!
-//! It is musl's, compiled from its sources over the kernel's functions; what depends on Linux is ours
-//! (`xtask/c_library`). Its objects are members of a library of the target that every program is linked to,
-//! after Rust's own functions of the same names, so that linkers take the functions that are left undefined.
-//! It is made when a program first needs it, or by `cargo xtask setup --c`.
+//! The library is musl, compiled from its sources. Our own code (`xtask/c_library`) replaces the parts of
+//! musl that depend on Linux, and calls the kernel. The objects are members of a library of the target to
+//! which every program is linked. Rust's own functions with the same names precede them there, so linkers
+//! take from the C library only functions that are still undefined. The library is made when a program first
+//! needs it, or by `cargo xtask setup --c`.
 
 mod compiler;
 mod musl;
@@ -26,31 +27,34 @@ use crate::toolchain::{Toolchain, file_names};
 use crate::{process, workspace};
 use compiler::Compilers;
 
-/// Names of crates whose build scripts compile C; a program that depends on one of them needs the library.
+/// Names of crates with which build scripts compile C. A program that depends on one of them needs the
+/// library.
 pub(crate) const USERS: [&str; 2] = ["cc", "cmake"];
 
-/// Variable with the path of an archive of musl's sources, for hosts that reach no Debian mirror.
+/// Environment variable with the path of an archive of musl's sources, for hosts that cannot reach a Debian
+/// mirror.
 const ARCHIVE_VARIABLE: &str = "HERMIT_MUSL";
 
-/// Beginning of the name of the library to which the objects are added. The functions of C that Rust's has
-/// precede them.
+/// Beginning of the name of Rust's library to which the objects are added. This library has some functions of
+/// C itself, and linkers find those first.
 const LIBRARY: &str = "libcompiler_builtins-";
 
-/// Name of the first object. The others are counted.
+/// Name of the first object. The names of the others contain their number.
 const FIRST: &str = "hermit-c.o";
 
-/// Libraries that build scripts name although their functions are in the C library, as on other systems with
-/// musl; C++'s has none.
+/// Empty libraries that are installed because build scripts name them. As on other systems with musl, the C
+/// library has their functions. The library of C++ is empty because there is no C++ standard library.
 const EMPTY_LIBRARIES: [&str; 7] =
     ["libc.a", "libm.a", "libpthread.a", "libdl.a", "librt.a", "libutil.a", "libstdc++.a"];
 
-/// Returns true if a file of the target is the library whose size depends on the C library.
+/// Returns true if a file of the target is the library to which the objects are added. Its size depends on
+/// the C library.
 pub(super) fn is_library(file: &Path) -> bool {
     let name = file.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))
 }
 
-/// The folder of headers, compilers and the archive of the sources.
+/// Returns the folder of the headers, the compilers and the archive of the sources.
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("c")
 }
@@ -59,7 +63,7 @@ fn own_sources() -> PathBuf {
     workspace::root().join("xtask/c_library")
 }
 
-/// Identifies the std to which the objects are added, the compiler and the sources.
+/// Returns a digest that identifies the std to which the objects are added, the compiler and the sources.
 fn key(toolchain: &Toolchain, compilers: &Compilers) -> Result<String> {
     let mut hash = Sha256::new();
     for file in files::list(&own_sources())? {
@@ -78,14 +82,14 @@ fn state(toolchain: &Toolchain, key: &str) -> State {
     Stamp::compare(&stamp, key, &toolchain.target(GUEST_TARGET))
 }
 
-/// Makes sure that the library is installed, and returns what cargo's commands need in their environment.
-/// `ensure` has run before.
+/// Makes sure that the library is installed, and returns the environment variables that cargo's commands
+/// need. [`super::ensure`] must run first.
 pub(crate) fn ensure(toolchain: &Toolchain) -> Result<Vec<(&'static str, PathBuf)>> {
     let compilers = Compilers::find()?;
     let key = key(toolchain, &compilers)?;
     if state(toolchain, &key) != State::Current {
         let record = Record::open(toolchain)?;
-        // Another process may have installed it while this one waited for the lock.
+        // Another process may have installed the library while this process waited for the lock.
         let state = state(toolchain, &key);
         if state != State::Current {
             eprintln!("C library for {GUEST_TARGET}: {state}; compiling musl {}", musl::VERSION);
@@ -95,7 +99,7 @@ pub(crate) fn ensure(toolchain: &Toolchain) -> Result<Vec<(&'static str, PathBuf
     Ok(variables(toolchain))
 }
 
-/// The variables by which the crate `cc` finds the compilers.
+/// Returns the environment variables by which the crate `cc` finds the compilers.
 fn variables(toolchain: &Toolchain) -> Vec<(&'static str, PathBuf)> {
     let bin = folder(toolchain).join("bin");
     vec![
@@ -106,13 +110,13 @@ fn variables(toolchain: &Toolchain) -> Vec<(&'static str, PathBuf)> {
     ]
 }
 
-/// The variables, if the library is installed.
+/// Returns the variables if the library is installed, otherwise nothing.
 pub(super) fn installed(toolchain: &Toolchain) -> Vec<(&'static str, PathBuf)> {
     let is_installed = record::stamp(&toolchain.records(), "c-library").is_file();
     if is_installed { variables(toolchain) } else { Vec::new() }
 }
 
-/// Adds the variables to a build, but for those that the user has set.
+/// Adds the variables to a build, except variables that the user has set.
 pub(crate) fn configure(cargo: &mut Command, variables: &[(&'static str, PathBuf)]) {
     for (name, value) in variables {
         let with_hyphens = name.replace("x86_64_unknown_hermit", GUEST_TARGET);
@@ -145,7 +149,7 @@ fn install(toolchain: &Toolchain, record: &Record, compilers: &Compilers, key: S
     Ok(())
 }
 
-/// Unpacks musl's sources, as they were published, below `work`.
+/// Unpacks musl's unpatched sources below `work` and returns their folder.
 pub(super) fn unpack(toolchain: &Toolchain, work: &Path) -> Result<PathBuf> {
     let archive = folder(toolchain).join(format!("musl-{}.tar.gz", musl::VERSION));
     fetch(&archive, work)?;
@@ -171,7 +175,7 @@ fn fetch(place: &Path, work: &Path) -> Result<()> {
     files::copy(&file, place)
 }
 
-/// Compiles musl's sources in `sources`, and ours. Ours come first.
+/// Compiles our sources and musl's in `sources`. Returns the objects, ours first.
 fn compile(compilers: &Compilers, sources: &Path, work: &Path) -> Result<Vec<PathBuf>> {
     let own = files::list(&own_sources())?.into_iter().map(|file| own_sources().join(file));
     let is_source = |path: &PathBuf| {
@@ -193,7 +197,7 @@ fn compile(compilers: &Compilers, sources: &Path, work: &Path) -> Result<Vec<Pat
     })
 }
 
-/// Adds objects to the library in `folder`, in place of those of an earlier call; returns its name.
+/// Adds objects to the library in `folder`, and removes those of an earlier call. Returns the library's name.
 fn add(folder: &Path, objects: &[PathBuf]) -> Result<PathBuf> {
     let library = file_names(folder).into_iter().find(|name| is_library(name));
     let library = library.with_context(|| format!("{} has no {LIBRARY}*.rlib", folder.display()))?;
@@ -206,7 +210,7 @@ fn add(folder: &Path, objects: &[PathBuf]) -> Result<PathBuf> {
     let members: Vec<_> = names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
     let extended = archive::with_members(&read(&path)?, &members)
         .with_context(|| format!("cannot extend {}", path.display()))?;
-    // A rename: a linker may be reading the old library.
+    // The rename is atomic: a linker may be reading the old library.
     let partial = path.with_extension("partial");
     fs::write(&partial, extended)
         .and_then(|()| fs::rename(&partial, &path))
@@ -214,8 +218,8 @@ fn add(folder: &Path, objects: &[PathBuf]) -> Result<PathBuf> {
     Ok(library)
 }
 
-/// Removes the library from the stamp of a std that an earlier version of this tool installed, whose size of
-/// it is no longer right. The time of the stamp, which identifies the installation, stays.
+/// Removes the library from the stamp of std. Earlier versions of this tool wrote the library's size into the
+/// stamp, and the size has changed now. The time of the stamp stays, because it identifies the installation.
 fn release_std(record: &Record, library: &Path) -> Result<()> {
     let stamp = record.stamp(record::std_part(FloatAbi::Hard));
     let failed = || format!("cannot change {}", stamp.display());

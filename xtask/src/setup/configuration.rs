@@ -18,7 +18,7 @@ use crate::rust_flags;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
 
-/// Prints the lines for the user's configuration, as they can be pasted.
+/// Prints the lines for the user's configuration, ready to be pasted.
 pub(super) fn explain(toolchain: &Toolchain) -> Result<()> {
     let (file, section) = (file()?, section(toolchain));
     if read(&file).and_then(|text| text::with(&text, &section)).is_ok_and(|new| new.is_none()) {
@@ -37,9 +37,9 @@ pub(super) fn explain(toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// Adds the lines to the user's configuration, in place of those of an earlier set-up.
+/// Adds the lines to the user's configuration, and removes those of an earlier set-up.
 pub(super) fn add(toolchain: &Toolchain) -> Result<()> {
-    // Whose toolchain is read-only has a configuration nevertheless.
+    // An error is ignored: if the toolchain is read-only, the configuration can be changed nevertheless.
     let _lock = Record::open(toolchain);
     let file = file()?;
     add_to(&file, &section(toolchain))?;
@@ -53,7 +53,7 @@ pub(super) fn add(toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// Removes the lines from the user's configuration, if they are there. The set-up lock is held.
+/// Removes the lines from the user's configuration, if they are there. The caller holds the set-up lock.
 pub(super) fn remove(toolchain: &Toolchain) -> Result<()> {
     let file = file()?;
     if let Some(new) =
@@ -68,12 +68,13 @@ pub(super) fn remove(toolchain: &Toolchain) -> Result<()> {
     Ok(())
 }
 
-/// The user's configuration of cargo.
+/// Returns the file of the user's configuration of cargo.
 fn file() -> Result<PathBuf> {
     Ok(file_in(&cargo_home().context("there is no home folder for cargo's configuration")?))
 }
 
-/// The file that cargo reads: the one with the old name if there is one.
+/// Returns the file in cargo's folder `home` that cargo reads: `config` if it exists, otherwise
+/// `config.toml`.
 fn file_in(home: &Path) -> PathBuf {
     let old = home.join("config");
     if old.exists() { old } else { home.join("config.toml") }
@@ -112,7 +113,7 @@ fn read(file: &Path) -> Result<String> {
     }
 }
 
-/// Replaces a file as a whole, or makes it. Symbolic links to it and its permissions stay.
+/// Replaces a file atomically, or creates it. The file keeps its permissions, and symbolic links to it stay.
 fn write(file: &Path, text: &str) -> Result<()> {
     let replace = || match fs::canonicalize(file) {
         Ok(file) => {

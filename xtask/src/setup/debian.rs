@@ -1,8 +1,9 @@
 //! Rust's sources from Debian, for hosts that reach a Debian mirror but not rustup's server.
 //!
-//! The package is downloaded and unpacked, not installed: an installed one would conflict with rustup. apt
-//! writes only to a temporary folder; its sources list names the mirror that the host already uses. Started
-//! by root, its download methods, which parse what a server sends, run as the user that Debian has for them.
+//! The package is downloaded and unpacked, but not installed, because an installed package would conflict
+//! with rustup. apt writes only to a temporary folder, and uses the mirror that the host's apt is configured
+//! with. apt's download methods parse the data that a server sends. If root starts apt, these methods run as
+//! a separate user without privileges.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -21,7 +22,7 @@ const SUITE: &str = "trixie-backports";
 /// The suite that carries the sources of libraries.
 const STABLE_SUITE: &str = "trixie";
 
-/// User of apt's download methods.
+/// User without privileges that Debian has for apt's download methods.
 const DOWNLOAD_USER: &str = "_apt";
 
 /// Folders below the temporary one that the download methods write to.
@@ -32,7 +33,8 @@ const DOWNLOADS: &str = "downloads";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Downloads the sources of the given release into `work` and returns the path of their `library` folder.
+/// Downloads the sources of the given release of Rust into `work`, and returns the path of their `library`
+/// folder.
 pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() || process::find("dpkg-deb").is_none() {
         bail!("Debian's package cannot be downloaded: this host has no apt-get or no dpkg-deb");
@@ -55,7 +57,7 @@ pub(crate) fn unpack_sources(release: &str, work: &Path) -> Result<PathBuf> {
     Ok(unpacked.join(format!("usr/src/rustc-{release}/library")))
 }
 
-/// Downloads the sources of a package into `work`, and returns the path of this file of them.
+/// Downloads the sources of a package into `work`, and returns the path of the file named `file` among them.
 pub(super) fn download_sources(package: &str, file: &str, work: &Path) -> Result<PathBuf> {
     if process::find("apt-get").is_none() {
         bail!("the sources of {package} cannot be downloaded: this host has no apt-get");
@@ -70,7 +72,7 @@ pub(super) fn download_sources(package: &str, file: &str, work: &Path) -> Result
     Ok(path)
 }
 
-/// apt with lists and caches in a folder of its own.
+/// apt, whose lists and caches are in a temporary folder.
 struct Apt<'a> {
     work: &'a Path,
     /// User of the download methods, if root starts apt.
@@ -115,14 +117,14 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Returns the user of the download methods, if this process may change to it and the host has it.
+/// Returns the user of the download methods, if the host has that user and this process may change to it.
 fn download_user() -> Option<u32> {
     let id = || process::output(Command::new("id").args(["-u", DOWNLOAD_USER])).ok();
     if geteuid().is_root() { id()?.trim_end().parse().ok() } else { None }
 }
 
-/// Makes a user the owner of the folders that the download methods write to, and lets it pass through the
-/// temporary folders above them.
+/// Makes `user` the owner of the folders that the download methods write to, and lets that user pass through
+/// the temporary folders above.
 fn hand_over(work: &Path, user: u32) -> Result<()> {
     for folder in FOLDERS {
         chown(work.join(folder), Some(user), None)?;
@@ -154,7 +156,7 @@ fn is_mirror(word: &str) -> bool {
     scheme.iter().any(|scheme| word.starts_with(scheme)) && word.trim_end_matches('/').ends_with("/debian")
 }
 
-/// Finds the version that packages the given release in the table of `apt-cache madison`.
+/// Returns the version of the package for the given release of Rust, from the table of `apt-cache madison`.
 fn choose<'a>(versions: &'a str, release: &str) -> Option<&'a str> {
     let mut columns = versions.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
     columns.find(|version| {

@@ -1,8 +1,9 @@
 //! The kernel and the network stack of programs that do not depend on `hermit-sys`.
 //!
-//! Their object files are members of `libhermit_abi`, a library of the target that every program is linked
-//! to. A linker takes a member of a library only if nothing before it defines the functions of the ABI. A
-//! program with `hermit-sys` has a kernel of its own, which comes first on the linker's command line.
+//! Their object files are members of `libhermit_abi`, a library of the target to which every program is
+//! linked. A linker takes a member of a library only if the member defines a function that is still
+//! undefined. A program with `hermit-sys` has its own kernel, which comes first on the linker's command line
+//! and defines all functions of the ABI. So the linker does not take the kernel in `libhermit_abi`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,9 +33,9 @@ pub(super) fn is_library(file: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(LIBRARY) && name.ends_with(".rlib"))
 }
 
-/// Compares the installed kernel with its stamp. It is current if it was added to the std that is installed
-/// now, and if the tools, which boot it, had the present sources then. The kernel itself may be older than
-/// its sources: `cargo xtask setup` replaces it.
+/// Compares the installed kernel with its stamp. The kernel is current if two things have not changed since
+/// it was installed: the installed std to which it was added, and the sources of the tools that boot it. The
+/// kernel may be older than its own sources: only `cargo xtask setup` replaces it then.
 pub(super) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "default-kernel");
     if !stamp.is_file() {
@@ -65,7 +66,7 @@ fn check_library_in(folder: &Path) -> Result<()> {
     extend(&read(&library)?, &OBJECTS.map(|name| (name, Vec::new())), &library).map(drop)
 }
 
-/// Builds the object files and installs them. Returns true if they differ from the installed ones.
+/// Builds the object files and installs them. Returns true if they differ from those installed before.
 pub(super) fn install(toolchain: &Toolchain, record: &Record) -> Result<bool> {
     let key = key(toolchain)?;
     let folder = libraries(toolchain);
@@ -90,7 +91,7 @@ fn find_library(folder: &Path) -> Result<PathBuf> {
     library.with_context(|| format!("{} has no {LIBRARY}*.rlib", folder.display()))
 }
 
-/// Returns the library, which is read from `path`, with these members.
+/// Returns the contents `library` of the file `path`, with these members added.
 fn extend(library: &[u8], members: &[(&str, Vec<u8>)], path: &Path) -> Result<Vec<u8>> {
     let members: Vec<_> = members.iter().map(|(name, contents)| (*name, contents.as_slice())).collect();
     archive::with_members(library, &members).with_context(|| format!("cannot extend {}", path.display()))

@@ -28,7 +28,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies all files of a folder but build output and hidden files.
+/// Copies all files of a folder except build output and hidden files.
 pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     for file in list(from)? {
         copy(&from.join(&file), &to.join(&file))?;
@@ -56,8 +56,8 @@ pub(crate) fn remove_dir(folder: &Path) -> Result<()> {
     }
 }
 
-/// Replaces the contents of `folder` by these files. Renames make the change: other processes see the old
-/// folder, none, or the new one, never a part of it.
+/// Replaces the contents of `folder` by these files. The folder is replaced by renames, so other processes
+/// see the old folder, no folder, or the new folder, but never an incomplete one.
 pub(crate) fn replace_dir(folder: &Path, files: &[PathBuf]) -> Result<()> {
     let (new, old) = (folder.with_extension("new"), folder.with_extension("old"));
     remove_dir(&new)?;

@@ -1,10 +1,10 @@
 //! The compiled libraries: std for programs, core and alloc for the kernel and the loader.
 //!
-//! rustc finds the libraries of a target in the sysroot, in `lib/rustlib/TARGET/lib`. rustup has none for the
-//! guest's target, so set-up compiles std from the patched [`Sources`] and puts the files there. core and
-//! alloc for bare metal come from rustup if it provides them. A digest of all inputs, the key, is saved in a
-//! stamp after the files. If the key or a file differs from the stamp, the libraries are out of date or
-//! damaged, and set-up builds them again.
+//! rustc finds the libraries of a target in the sysroot, in `lib/rustlib/TARGET/lib`. rustup has no libraries
+//! for the guest's target, so set-up compiles std from the patched [`Sources`] and puts the files there. core
+//! and alloc for bare metal come from rustup if rustup provides them. After the files, set-up writes a stamp
+//! with a digest of all inputs (the key) and the sizes of the files. If the current key or a file differs
+//! from the stamp, the libraries are out of date or damaged, and set-up builds them again.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ use crate::digest::hex;
 use crate::target::{BARE_TARGET, FloatAbi};
 use crate::toolchain::{Toolchain, file_names};
 
-/// Version of the build process. After an increase, libraries of an older set-up are out of date.
+/// Version of the build process. To increase it makes all installed libraries out of date.
 const VERSION: u32 = 3;
 
 /// Effect of a panic in code that uses the libraries. A program that aborts can use libraries that unwind.
@@ -38,7 +38,7 @@ enum Panic {
     Unwind,
 }
 
-/// Libraries of a complete bare-metal target, as the beginnings of their files' names.
+/// Libraries of a complete bare-metal target: the beginnings of their file names.
 const BARE_LIBRARIES: [&str; 3] = ["libcore-", "liballoc-", "libcompiler_builtins-"];
 
 /// Returns a digest of everything that determines the compiled std.
@@ -62,8 +62,8 @@ pub(crate) fn std_state(toolchain: &Toolchain, float: FloatAbi) -> Result<State>
     Ok(Stamp::compare(&stamp, &std_key(toolchain, float)?, &toolchain.target(float.target())))
 }
 
-/// Compares the installed core and alloc for bare metal with their stamp and with the current key. It does
-/// not matter whether set-up or the user installed them.
+/// Compares the installed core and alloc for bare metal with their stamp and with the current key. The result
+/// does not depend on whether set-up or the user installed them.
 pub(crate) fn bare_state(toolchain: &Toolchain) -> State {
     let stamp = record::stamp(&toolchain.records(), "bare");
     Stamp::compare(&stamp, &bare_key(toolchain), &toolchain.target(BARE_TARGET))
@@ -86,8 +86,8 @@ pub(crate) fn install_std(
             folder.display()
         );
     }
-    // Programs without floating-point instructions are run, not tested: they need neither the crate `test`
-    // nor `proc_macro`.
+    // There are no test executables without floating-point instructions. So their std needs neither the crate
+    // `test` nor `proc_macro`.
     let package = match float {
         FloatAbi::Hard => "sysroot",
         FloatAbi::Soft => "std",
@@ -120,7 +120,8 @@ pub(crate) fn install_bare(toolchain: &Toolchain, record: &Record, task: Task<'_
              `rustup target add {BARE_TARGET}` repair it"
         );
     }
-    // rustup's libraries always match its compiler; libraries built here may be of an older compiler.
+    // rustup's libraries always match its compiler. Libraries that set-up built may be from an older
+    // compiler.
     let stale = state == State::Outdated && record.has(Addition::Folder(BARE_TARGET));
     let complete = is_complete(&folder) && !matches!(state, State::Damaged(_)) && !stale;
     if !complete && let Err(error) = rustup::add(toolchain, record, BARE_TARGET, is_complete) {
@@ -153,8 +154,8 @@ fn build_bare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<
     install(&toolchain.target(BARE_TARGET), &built, None, bare_key(toolchain), &record.stamp("bare"))
 }
 
-/// Installs libraries in the folder of a target and writes their stamp, which also covers the file `other` of
-/// that folder.
+/// Installs libraries in the folder of a target and writes their stamp. The stamp also covers `other`, a file
+/// that is in the folder already.
 fn install(
     folder: &Path,
     built: &[PathBuf],
@@ -189,8 +190,8 @@ fn compile(
     command.args(["build", "--locked", "--release", "--target", target, "--features", features]);
     command.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(sources.build_dir());
     if panic == Panic::Unwind {
-        // A flag of the profile, not of all crates (`RUSTFLAGS`): the library's manifest sets another one for
-        // the crate `panic_abort`, which must take precedence.
+        // The flag is set in the profile, not for all crates by `RUSTFLAGS`: for the crate `panic_abort`, the
+        // library's manifest sets another flag, which must take precedence.
         command.args(["-Zprofile-rustflags", "--config", "profile.release.rustflags=['-Cpanic=unwind']"]);
     }
     command.current_dir(sources.library());
@@ -210,8 +211,9 @@ fn compile(
     Ok(files)
 }
 
-/// Returns the files of a library with one name. Cargo's copy of a library (`libstd.rlib`) has a shorter name
-/// than its metadata (`libstd-HASH.rmeta`); rustc would treat the two as different libraries.
+/// Returns the files of a library, which must have the same name except for the extension. Cargo's copy of a
+/// library (`libstd.rlib`) has a shorter name than the metadata (`libstd-HASH.rmeta`), and rustc would treat
+/// the two as different libraries. So the copy is replaced by the original (`libstd-HASH.rlib`).
 fn pair(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let is = |file: &Path, extension| file.extension().is_some_and(|found| found == extension);
     let Some(metadata) = files.iter().find(|file| is(file, "rmeta")).cloned() else { return files };

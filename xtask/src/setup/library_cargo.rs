@@ -16,7 +16,7 @@ pub(super) fn command(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Com
             cargo.env_remove(name);
         }
     }
-    // Backtraces need frame pointers; leaf functions, and those that only end in a call, do without.
+    // Backtraces need frame pointers. Leaf functions and functions that only end in a tail call have none.
     let mut flags = [
         "-Zforce-unstable-if-unmarked",
         "-Cembed-bitcode=yes",
@@ -28,7 +28,8 @@ pub(super) fn command(toolchain: &Toolchain, remap: &[(PathBuf, String)]) -> Com
     let remaps = remap.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
     flags.extend(remaps);
     cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
-    // std must be built by the compiler that will use it, not by the one that rustup selects for the folder.
+    // The compiler that will use std must also build it. Without this variable, rustup would select the
+    // compiler by the current folder.
     cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
     cargo.current_dir(&toolchain.sysroot);
     cargo

@@ -1,4 +1,4 @@
-//! Packages of the operating system, installed when a command needs their program.
+//! Packages of the host's Linux distribution. A package is installed when a command needs its program.
 
 use std::process::Command;
 
@@ -10,13 +10,13 @@ use super::record::{Addition, Record};
 use crate::process;
 use crate::toolchain::Toolchain;
 
-/// Time for which apt waits for the end of another one, in seconds.
+/// Time in seconds for which apt-get waits for the lock of another package manager.
 const LOCK_SECONDS: u32 = 600;
 
 /// A program, and the package of Debian and Ubuntu that contains it.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
-    /// Name of its program.
+    /// Name of the program's executable.
     pub(crate) program: &'static str,
     /// Name of the package.
     name: &'static str,
@@ -52,8 +52,8 @@ impl Package {
     ///
     /// # Errors
     ///
-    /// Fails if it is missing and this user or system cannot install it; the error names the command that
-    /// does.
+    /// Fails if the program is missing and cannot be installed. If the user is not root, or there is no
+    /// apt-get, the error names the command that installs the program.
     pub fn ensure(self) -> Result<()> {
         if self.is_installed() {
             return Ok(());
@@ -72,7 +72,8 @@ impl Package {
     }
 }
 
-/// apt-get, which waits while another one installs packages, and asks nothing.
+/// Returns a command that runs apt-get without questions. It waits while another package manager holds the
+/// lock.
 fn apt(arguments: &[&str]) -> Command {
     let mut command = Command::new("apt-get");
     command

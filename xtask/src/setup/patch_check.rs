@@ -12,7 +12,8 @@ use crate::toolchain::Toolchain;
 ///
 /// # Errors
 ///
-/// Names the patch that does not apply, or the sources that cannot be had.
+/// Fails if a patch does not apply, or if sources cannot be obtained. The error names the patch or the
+/// sources.
 pub(crate) fn check_patches() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
@@ -22,7 +23,7 @@ pub(crate) fn check_patches() -> Result<()> {
     let library = work.path().join("library");
     files::copy_dir(&sources::find(&toolchain, &record, work.path(), task)?, &library)?;
     let patches = STD.apply(&library)? + STD_TESTS.apply(&library)?;
-    // The patched manifests of std name the unwinder, whose sources cargo finds.
+    // With the patched manifests of std, which name the unwinder, cargo finds the unwinder's sources.
     unwinder::copy(&toolchain, &library, &work.path().join(unwinder::CRATE))?;
     let of_musl = MUSL.apply(&c_library::unpack(&toolchain, work.path())?)?;
     println!("std and its tests: {patches} patches, unwinding: all, musl: {of_musl}: they apply");

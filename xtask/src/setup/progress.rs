@@ -1,9 +1,10 @@
-//! Progress of builds that run side by side: on a terminal a line that is redrawn each second, elsewhere a
-//! line after each ten seconds without one.
+//! Progress of builds that run at the same time. On a terminal, one line is redrawn every second. Elsewhere,
+//! a new line is printed if there was none for ten seconds.
 //!
-//! Each build is a cargo process whose progress bar is read, not shown: it has the number of crates and the
-//! names of those that are being compiled. Cargo's messages name those that are complete. Large crates have
-//! weights, so that the time left is not that of an average crate; it is shown only while it falls.
+//! Each build is a cargo process. Its progress bar is not shown but parsed: it contains the number of crates
+//! and the names of the crates that are being compiled. Cargo's JSON messages name the crates that are
+//! complete. Large crates take much longer than an average crate, so each has its own weight in the estimate
+//! of the time left. The estimate is shown only while it decreases.
 
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write, stderr};
 use std::process::{Command, Stdio};
@@ -16,10 +17,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cargo, process};
 
-/// Time after the last line until the next one is printed, where lines are not redrawn.
+/// Time between two lines where lines are not redrawn.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Interval of the checks whether a line is due, and of redrawing the line on a terminal.
+/// Interval at which the display checks if a line is due, and at which it redraws the line on a terminal.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Width of cargo's progress bar, in columns: enough for its numbers and some names.
@@ -48,7 +49,7 @@ struct Bar {
     /// Number of crates that are complete.
     done: u32,
     all: u32,
-    /// Names of crates that are being compiled; the bar may have no room for all.
+    /// Names of crates that are being compiled. The bar may be too short for all names.
     active: Vec<String>,
 }
 
@@ -177,7 +178,8 @@ impl Progress {
         self.display.lock().hidden_seconds += seconds;
     }
 
-    /// Runs something that writes to standard error itself. No line is redrawn meanwhile.
+    /// Calls `run`, which writes to standard error itself, and returns its result. No line is redrawn
+    /// meanwhile.
     pub(crate) fn beside<T>(&self, run: impl FnOnce() -> T) -> T {
         self.display.lock().is_paused = true;
         eprint!("{}", self.display.clear());
@@ -192,7 +194,8 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((sender, ticker)) = self.ticker.take() {
             drop(sender);
-            // A panic of the ticker has been reported, and the builds do not depend on it.
+            // A panic of the ticker is ignored: it has been reported, and the builds do not depend on the
+            // ticker.
             let _: thread::Result<()> = ticker.join();
         }
         eprint!("{}", self.display.clear());
@@ -217,7 +220,7 @@ impl Display {
         }
         if let Some(line) = state.line(self.begin.elapsed(), interval) {
             eprint!("{}{line}{end}", self.clear());
-            // A line that cannot be shown is not worth an error.
+            // An error is ignored: the builds do not depend on the display.
             let _: std::io::Result<()> = stderr().flush();
         }
     }
@@ -249,11 +252,11 @@ impl Task<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the program does; what it printed is part of the error.
+    /// Fails if the program fails. The error contains the program's output.
     pub(crate) fn run(self, command: &mut Command) -> Result<String> {
         command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", BAR_WIDTH);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // An earlier command of the same task may have completed it.
+        // An earlier command of the same task may have marked the build as complete.
         self.update(|build| build.is_complete = false);
         let mut child =
             command.spawn().with_context(|| format!("cannot start `{}`", process::display(command)))?;
@@ -272,7 +275,7 @@ impl Task<'_> {
         Ok(output)
     }
 
-    /// Follows cargo's standard error to its end; returns it without progress bars.
+    /// Reads cargo's standard error to its end, and returns the text without progress bars.
     fn watch(self, messages: Option<impl Read>) -> String {
         let mut text = String::new();
         for part in messages.into_iter().flat_map(|messages| BufReader::new(messages).split(b'\r')) {
@@ -287,8 +290,8 @@ impl Task<'_> {
         text
     }
 
-    /// Follows standard output to its end, with cargo's messages about crates that are complete, and returns
-    /// it.
+    /// Reads standard output to its end, and returns the text. Records the crates that cargo's messages
+    /// report as complete.
     fn read_output(self, output: Option<impl Read>) -> String {
         let mut text = String::new();
         for line in output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n')) {
@@ -327,8 +330,8 @@ impl State {
         Some(format!("[{:>3} s] {text}", now.as_secs()))
     }
 
-    /// Returns a text with the progress of the builds and the time left. Before the first build has begun,
-    /// the text names the current step instead.
+    /// Returns a text with the progress of the builds and the time left. If no build has begun yet, the text
+    /// names the current step instead.
     fn describe(&mut self, now: Duration) -> Option<String> {
         let mut unfinished = self.builds.iter().filter(|build| !build.is_complete).peekable();
         unfinished.peek()?;
@@ -353,12 +356,12 @@ impl State {
         }
     }
 
-    /// Estimates the time left, in seconds. Returns `None` while it is unknown, and if the estimate is longer
-    /// than the one that was shown last.
+    /// Estimates the time left, in seconds. Returns `None` while too little work is done for an estimate, and
+    /// if the estimate is longer than the last one shown.
     fn left(&mut self, now: Duration) -> Option<f64> {
         let all = self.builds.iter().map(|build| build.seconds().1).sum::<f64>() + self.hidden_seconds;
         let (at, done) = self.last_crate;
-        // The first crates say little about the others.
+        // The first crates are too few to estimate the speed of the others.
         if done < 0.1 * all {
             return None;
         }
@@ -458,7 +461,7 @@ mod tests {
         state.note_progress(seconds(20));
         assert_eq!(state.left(seconds(20)), Some(80.0));
         assert_eq!(state.left(seconds(50)), Some(50.0));
-        // The crate takes longer than its weight says.
+        // The crate takes longer than its weight predicts.
         state.builds[0] = build(2, 3);
         state.note_progress(seconds(90));
         assert_eq!(state.left(seconds(90)), None);

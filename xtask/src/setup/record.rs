@@ -1,5 +1,5 @@
-//! The record of what set-up added to the toolchain, so that it can be removed, and the lock that admits one
-//! set-up at a time.
+//! The record of everything that set-up added to the toolchain, so that the additions can be removed; and the
+//! lock that admits only one set-up at a time.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -115,7 +115,8 @@ pub(crate) fn stamp(records: &std::path::Path, part: &str) -> PathBuf {
     records.join(format!("{part}.stamp"))
 }
 
-/// Returns the message for a toolchain in which set-up cannot write a file. It names two remedies.
+/// Returns the error message for a file of the toolchain that set-up cannot write. The message names two
+/// remedies.
 fn not_writable(file: &std::path::Path) -> String {
     format!(
         "cannot write to the Rust toolchain, to which these sources have something to add: run `cargo xtask setup` as a user who \
@@ -124,7 +125,7 @@ fn not_writable(file: &std::path::Path) -> String {
     )
 }
 
-/// Locks the folder; `None` if it was removed meanwhile.
+/// Locks the folder. Returns `None` if another process removed the folder meanwhile.
 fn lock(folder: &std::path::Path) -> Result<Option<File>> {
     let path = folder.join("lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -155,8 +156,8 @@ pub(super) fn std_part(float: FloatAbi) -> &'static str {
     }
 }
 
-/// Identifies the installation of the libraries that programs are linked to: the times at which they were
-/// installed.
+/// Returns a text that identifies the installation of the libraries to which programs are linked. It consists
+/// of the times at which they were installed.
 pub(super) fn installation(toolchain: &Toolchain, float: FloatAbi) -> Result<String> {
     let installed = |part: &str| {
         let stamp = stamp(&toolchain.records(), part);

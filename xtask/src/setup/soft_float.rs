@@ -1,10 +1,10 @@
 //! The target of programs without floating-point instructions.
 //!
-//! A KVM that emulates the guest's instructions in software, as on hosts without virtualisation hardware,
-//! supports no SSE arithmetic and almost no x87 instruction. Images for that platform are therefore built for
-//! a target of this project: rustc's target of programs, with another floating-point ABI. The first build of
-//! such an image installs the target's specification and std for it in the toolchain. A specification in a
-//! file is an unstable feature of rustc, which `configure` enables.
+//! On hosts without virtualisation hardware, KVM may emulate the guest's instructions in software. The
+//! emulator supports no SSE arithmetic and almost no x87 instructions. So images for this platform are built
+//! for a target that this project defines: rustc's target of programs, with another floating-point ABI. The
+//! first build of such an image installs the target's specification and std for it in the toolchain. A
+//! specification in a file is an unstable feature of rustc, which `configure` enables.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use crate::{process, workspace};
 /// The processor features of the target: those of rustc's soft-float target `x86_64-unknown-none`.
 pub(super) const FEATURES: &str = "-mmx,-sse,-sse2,-sse3,-ssse3,-sse4.1,-sse4.2,-avx,-avx2,+soft-float";
 
-/// rustc's name of the calling convention without vector registers, which these features require.
+/// rustc's name of the calling convention without vector registers, which [`FEATURES`] require.
 const ABI: &str = "softfloat";
 
 /// Name of the specification's file in the folder of a target.
 const SPECIFICATION: &str = "target.json";
 
-/// Makes cargo build for the target, in a target directory of its own, because build scripts get another
-/// environment. Overrides the user's flags for rustc.
+/// Makes cargo build for the target. The build has its own target directory, because build scripts get
+/// another environment than in other builds. Overrides the user's flags for rustc.
 pub(crate) fn configure(cargo: &mut Command) {
     cargo.arg("--target-dir").arg(target_dir());
     let flags = ["-Zunstable-options", PACK_RELOCATIONS].join("\x1f");
@@ -40,8 +40,8 @@ pub(super) fn target_dir() -> PathBuf {
     workspace::target_dir().join("soft-float")
 }
 
-/// Writes the specification of the target into its folder, where rustc finds it; returns the name of the
-/// file.
+/// Writes the specification of the target into the target's folder, where rustc finds it, and returns the
+/// name of the file.
 pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     let mut rustc = Command::new(toolchain.sysroot.join("bin/rustc"));
     rustc.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--print", "target-spec-json"]);
@@ -55,7 +55,7 @@ pub(super) fn specify(toolchain: &Toolchain) -> Result<PathBuf> {
     Ok(PathBuf::from(SPECIFICATION))
 }
 
-/// Returns a target specification with the soft-float ABI instead of the hard one.
+/// Returns a target specification with the soft-float ABI instead of the hard-float ABI.
 fn soften(specification: &str) -> Result<String> {
     let mut entries: Map<String, Value> = serde_json::from_str(specification)?;
     entries.insert("features".to_owned(), FEATURES.into());

@@ -4,7 +4,8 @@
 //! repository's `hermit-abi` in place of the published crate, patches of std, and a patched crate
 //! `unwinding`. The sources in the sysroot stay unchanged: set-up makes a copy in the target directory. The
 //! copy is made again when the patches change; only `hermit-abi` is replaced each time. Cargo builds the copy
-//! with `--locked`. As local packages have no checksum, set-up edits the lock file to match.
+//! with `--locked`. The lock file must fit: local packages have no checksum, so set-up removes the checksums
+//! of the replaced crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns the copy for this toolchain, which is made if it does not exist.
+    /// Returns the copy for this toolchain. Makes the copy if it does not exist or if the patches have
+    /// changed.
     pub(crate) fn prepare(toolchain: &Toolchain, record: &Record, task: Task<'_>) -> Result<Self> {
         let sources = Self { folder: workspace::target_dir().join("setup").join(name(toolchain)) };
         let made = fs::read_to_string(sources.folder.join(COMPLETE));
@@ -87,19 +89,19 @@ impl Sources {
         fs::copy(self.library().join("Cargo.lock"), &lock).context("cannot copy the library's Cargo.lock")?;
         append_patch(&manifest, ABI)?;
         self.replace_abi()?;
-        // Cargo finds the published crate by the manifest that does not name the copy yet.
+        // The manifest must not name the copy yet: cargo has to find the published crate.
         unwinder::copy(toolchain, &self.library(), &self.unwinder())?;
         append_patch(&manifest, unwinder::CRATE)?;
         unlock(&lock, &lock, unwinder::CRATE, &self.unwinder())?;
         fs::write(self.folder.join(COMPLETE), patches_digest()?).context("cannot mark the copy as complete")
     }
 
-    /// The lock file in which hermit-abi is the published crate.
+    /// Returns the path of the lock file in which hermit-abi is the published crate.
     fn original_lock(&self) -> PathBuf {
         self.folder.join("Cargo.lock.original")
     }
 
-    /// Puts this repository's hermit-abi beside the copy, and its version into the lock file.
+    /// Puts this repository's hermit-abi beside the library's folder, and its version into the lock file.
     fn replace_abi(&self) -> Result<()> {
         let copy = self.abi();
         files::remove_dir(&copy)?;
@@ -108,8 +110,9 @@ impl Sources {
     }
 }
 
-/// Returns the name of the folder of a toolchain's copy. Set-up holds a lock for each toolchain, not for each
-/// release. So two toolchains do not share a copy, even if they are of the same release.
+/// Returns the name of the folder of a toolchain's copy. The name depends on the toolchain, not on its
+/// release, because set-up holds a lock for each toolchain. So two toolchains of the same release do not
+/// share a copy.
 fn name(toolchain: &Toolchain) -> String {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
@@ -181,7 +184,8 @@ fn add_component(toolchain: &Toolchain, record: &Record) -> Result<()> {
     result
 }
 
-/// Adds an entry to `[patch.crates-io]` of a manifest, for the copy of a crate beside the manifest's folder.
+/// Adds an entry to `[patch.crates-io]` of a manifest. The entry names the copy of a crate, which is beside
+/// the manifest's folder.
 fn append_patch(manifest: &Path, name: &str) -> Result<()> {
     let mut text =
         fs::read_to_string(manifest).with_context(|| format!("cannot read {}", manifest.display()))?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The stamp of a part: a key that identifies the inputs, and the size of each file. It is written last, so a
-/// part with a stamp was installed completely.
+/// The stamp of an installed part: a key that identifies the inputs, and the size of each file. The stamp is
+/// written last, so a part with a stamp was installed completely.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     key: String,
@@ -59,7 +59,8 @@ impl Stamp {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Compares the files in `folder` with the stamp at `path`, and its key with `key`.
+    /// Compares the stamp at `path` with the files in `folder` and with `key`, and returns the state of the
+    /// part.
     pub(crate) fn compare(path: &Path, key: &str, folder: &Path) -> State {
         let Ok(text) = fs::read_to_string(path) else { return State::Missing };
         let mut lines = text.lines();

@@ -1,5 +1,5 @@
-//! The installed tools: the runner, and uhyve and the loader that it uses, in the folder of the target.
-//! Crates outside the workspace run with them.
+//! The installed tools in the folder of the target: the runner, and uhyve and the loader, which the runner
+//! uses. Crates outside the workspace run with these tools.
 
 use std::env;
 use std::fs;
@@ -23,7 +23,7 @@ const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
 const UHYVE: &str = "uhyve";
 
-/// Cost of the loader.
+/// Cost of the build of the loader.
 const LOADER_COST: Cost = Cost { seconds: 20.0, large: &[("hermit_loader", 4.0)] };
 
 /// The folders of the sources of the loader, uhyve and the runner.
@@ -42,7 +42,7 @@ fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
 }
 
-/// Returns a digest of everything that the tools are made from.
+/// Returns a digest of everything from which the tools are made.
 pub(super) fn key(toolchain: &Toolchain) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
@@ -62,7 +62,7 @@ pub(super) fn key(toolchain: &Toolchain) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// Compares the installed tools with what they should be.
+/// Compares the installed tools with their stamp and with the current [`key`].
 pub(crate) fn state(toolchain: &Toolchain) -> Result<State> {
     let stamp = record::stamp(&toolchain.records(), "tools");
     Ok(Stamp::compare(&stamp, &key(toolchain)?, &folder(toolchain)))
@@ -74,7 +74,7 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for (from, name) in [(build_loader()?, LOADER), (build_uhyve()?, UHYVE), (cargo::build_xtask()?, RUNNER)]
     {
-        // An executable that runs cannot be overwritten (ETXTBSY), but a rename can replace it.
+        // A running executable cannot be overwritten (`ETXTBSY`), but a rename can replace it.
         let (partial, target) = (folder.join(format!("{name}.partial")), folder.join(name));
         fs::copy(&from, &partial)
             .and_then(|_| fs::rename(&partial, &target))
@@ -84,14 +84,14 @@ pub(crate) fn install(toolchain: &Toolchain, record: &Record) -> Result<()> {
     Stamp::of(key(toolchain)?, &folder, &names)?.save(&record.stamp("tools"))
 }
 
-/// Returns the loader: the one beside this executable if that is the installed runner, else that of the
-/// workspace, which is built if it is out of date.
+/// Returns the loader. If this process is the installed runner, that is the loader beside the runner.
+/// Otherwise it is the loader of the workspace, which is built if it is out of date.
 pub fn loader() -> Result<PathBuf> {
     beside(LOADER)?.map_or_else(build_loader, Ok)
 }
 
-/// Returns uhyve: the one beside this executable if that is the installed runner, else that of the workspace,
-/// which is built if it is out of date.
+/// Returns uhyve. If this process is the installed runner, that is the uhyve beside the runner. Otherwise it
+/// is the uhyve of the workspace, which is built if it is out of date.
 pub fn uhyve() -> Result<PathBuf> {
     beside(UHYVE)?.map_or_else(build_uhyve, Ok)
 }
@@ -108,7 +108,7 @@ fn build_uhyve() -> Result<PathBuf> {
     cargo::build_uhyve(progress.add("uhyve", UHYVE_COST), uhyve_library::is_installed())
 }
 
-/// Returns the tool of this name beside this executable, if that is the installed runner.
+/// Returns the tool of this name beside this executable, if this process is the installed runner.
 fn beside(name: &str) -> Result<Option<PathBuf>> {
     let own = env::current_exe().context("cannot find this executable")?;
     let is_runner = own.file_name().is_some_and(|name| Path::new(name) == Path::new(RUNNER));

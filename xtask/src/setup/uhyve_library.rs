@@ -1,4 +1,4 @@
-//! std for the target of uhyve, where rustup provides it.
+//! Installs std for the target of uhyve, if rustup provides it.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use super::rustup;
 use crate::target::UHYVE_TARGET;
 use crate::toolchain::{Toolchain, file_names};
 
-/// Makes sure that the library is there, if rustup provides it. uhyve does without it.
+/// Installs the library if rustup provides it. A failure is not an error: uhyve can be built without the
+/// library.
 pub(super) fn ensure(toolchain: &Toolchain, record: &Record, progress: &Progress) {
     if is_complete(&toolchain.target(UHYVE_TARGET)) {
         return;

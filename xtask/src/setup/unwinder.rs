@@ -1,4 +1,5 @@
-//! The crate `unwinding`, which std unwinds with: a patched copy beside that of std's sources.
+//! Makes a patched copy of the crate `unwinding`, with which std unwinds. The copy is beside the copy of
+//! std's sources.
 
 use std::path::{Path, PathBuf};
 
@@ -17,14 +18,14 @@ pub(super) const CRATE: &str = "unwinding";
 
 /// Makes the patched copy at `copy`.
 ///
-/// `library` is the copy of std's sources, whose lock file names the version.
+/// `library` is the copy of std's sources. Its lock file determines the version of the crate.
 pub(super) fn copy(toolchain: &Toolchain, library: &Path, copy: &Path) -> Result<()> {
     files::copy_dir(&published(toolchain, library)?, copy)?;
     UNWINDING.apply(copy).map(drop)
 }
 
-/// Returns the folder of the published sources, which cargo downloads with std's other dependencies if need
-/// be.
+/// Returns the folder of the unpatched sources. If they are missing, cargo downloads them with the other
+/// dependencies of std.
 fn published(toolchain: &Toolchain, library: &Path) -> Result<PathBuf> {
     let mut cargo = library_cargo::command(toolchain, &[]);
     cargo.args(["metadata", "--locked", "--format-version=1", "--filter-platform", GUEST_TARGET]);

@@ -19,8 +19,8 @@ fn client(is_crowded: bool) -> (TcpStream, JoinHandle<ConnectionEnd>) {
     client_with_timeout(LONG_TIMEOUT, is_crowded, b"")
 }
 
-/// Like [`client`], with the server's request timeout, and with bytes that have arrived when the server
-/// starts.
+/// Connects a client as [`client`] does. `time` is the server's request timeout; the other bytes have arrived
+/// before the server starts.
 fn client_with_timeout(
     time: Duration,
     is_crowded: bool,
@@ -46,7 +46,7 @@ fn exchange(bytes: &[u8]) -> String {
     text
 }
 
-/// The status codes of the responses, in order.
+/// Returns the status codes of the responses, in order.
 fn status_codes(text: &str) -> Vec<&str> {
     text.split("HTTP/1.1 ").skip(1).filter_map(|answer| answer.get(..3)).collect()
 }

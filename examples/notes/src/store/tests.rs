@@ -1,4 +1,4 @@
-//! Tests of the store: against a map, with a log cut and damaged anywhere.
+//! Tests of the store. They compare it with a map, and cut and damage the log at any position.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use tempfile::{TempDir, tempdir, tempdir_in};
 
 use super::{DAMAGED, LOG, MAGIC, NEW_LOG, Store};
 
-/// A folder in memory if there is such a place, where making a note durable takes no time.
+/// Returns a folder in memory if the host has such a place, because notes are made durable quickly there.
 fn folder() -> TempDir {
     tempdir_in("/dev/shm").or_else(|_| tempdir()).unwrap()
 }

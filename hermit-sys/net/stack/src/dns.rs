@@ -57,7 +57,8 @@ impl Dns {
         &self.servers
     }
 
-    /// Domains of the search list in the format of DNS messages. They may be compressed within the list.
+    /// Domains of the search list in the format of DNS messages. The domains may be compressed within the
+    /// list.
     pub(crate) fn search(&self) -> &[u8] {
         &self.search
     }

@@ -8,7 +8,7 @@ pub trait Random {
 
 /// The system around the stack.
 pub trait Host: Random {
-    /// Reports that the readiness of the socket, or the state of the query, with this waker key may have
-    /// changed. Called while the stack is borrowed: it must not call the stack.
+    /// Reports that the socket or query with this waker key may have a new readiness or state. Called while
+    /// the stack is borrowed, so the implementation must not call the stack.
     fn wake(&mut self, waker_key: usize);
 }

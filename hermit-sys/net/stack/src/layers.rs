@@ -28,7 +28,7 @@ pub(crate) struct Layers {
     pub(crate) tcp: Tcp,
     pub(crate) tcp_ports: Ports,
     pub(crate) buffers: BufferAccounting,
-    /// Time in nanoseconds since which the transmit queue has been full while sockets wait for it.
+    /// Start in nanoseconds of the current wait for a full transmit queue. `None` if no socket waits for it.
     pub(crate) stuck_since: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Layers {
         }
     }
 
-    /// Creates a socket.
+    /// Creates a socket; returns its identifier.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl Layers {
         SocketId::new(kind, key)
     }
 
-    /// Returns the identifier of the socket in a slot, by the slot's index among all slots of a kind; `None`
-    /// if there are fewer slots.
+    /// Returns the identifier of the socket in the slot with this index among all slots of a kind; `None` if
+    /// there are fewer slots.
     pub(crate) fn id_at(&self, kind: Kind, index: usize) -> Option<SocketId> {
         let slot = match kind {
             Kind::Stream => self.tcp.slot_at(index),

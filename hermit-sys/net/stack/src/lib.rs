@@ -1,8 +1,8 @@
 //! Sockets with Linux's meaning.
 //!
 //! The stack is a plain object: it never blocks, has no threads and touches no hardware. The kernel calls it
-//! with a lock held, and is notified by [`Host::wake`]; frames are received and transmitted by [`NetDevice`];
-//! time is an argument.
+//! with a lock held. The stack notifies the kernel through [`Host::wake`], receives and transmits frames
+//! through [`NetDevice`], and gets the time as an argument.
 //!
 //! The TCP state machine is in `hermit-tcp`; smoltcp provides wire formats, ARP and NDP responses, DHCP,
 //! IGMP, MLD and SLAAC; the rest is here. Frames, timers and calls find their connection by hash or index,
@@ -10,7 +10,7 @@
 //!
 //! # Layers
 //!
-//! A layer imports only those below it, and owns its state in a struct of its own:
+//! A layer imports only the layers below it in this table, and owns its state in a struct:
 //!
 //! | module | contents | state |
 //! | --- | --- | --- |
@@ -30,16 +30,18 @@
 //!   random numbers; `ip` gets the time and the layers below. The device's queue (`Link`) is an argument of
 //!   functions that transmit, since it is not available while a frame is received.
 //! - **Up**: `ip` returns a `Delivery` for a received frame, which the facade passes to `tcp` or `udp`. An
-//!   event of a socket is counted in its `SocketTable`; only the facade wakes, at the end of a call or poll.
+//!   event of a socket is recorded in its `SocketTable`; only the facade wakes waiters, at the end of a call
+//!   or poll.
 //!
 //! # Shards
 //!
-//! A TCP connection belongs to the `Shard` that its addresses and ports hash to, with its timer and the
-//! queues through which it is served. A shard receives and transmits for its connections without the others.
-//! All shards share the layers below and the port table. The number of a socket contains the number of its
-//! shard; `Tcp` finds the shard of a segment by its hash. A listener has a replica with queues of its own in
-//! each shard. The number of shards is a field of `Configuration`. A guest has one, since a lock serialises
-//! all calls. Most tests have three, so that no code relies on a single one.
+//! A TCP connection belongs to one `Shard`, which the hash of its addresses and ports selects. The shard also
+//! has the connection's timer, and the queues of connections to be served. It receives and transmits for its
+//! connections without the other shards. All shards share the layers below and the port table. The number of
+//! a socket contains the number of its shard; `Tcp` finds the shard of a segment by its hash. A listener has
+//! a replica with queues of its own in each shard. The number of shards is a field of `Configuration`. A
+//! guest has one shard, since a lock serialises all calls. Most tests have three, so that no code relies on a
+//! single shard.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! One poll: receive frames, handle expired timers, transmit, wake.
 //!
-//! The kernel calls it after each call on a socket, when the device has received or sent frames, and when the
-//! time of the next timer has come. A poll without work returns early. The work of one poll is bounded, so
-//! that the lock around the stack is not held for long: if some work is left, the poll returns the present
-//! time, and the kernel polls again.
+//! The kernel polls after each call on a socket, when the device has received or sent frames, and at the time
+//! of the next timer. A poll without work returns early. The work of one poll is bounded, so that the lock
+//! around the stack is not held for long: if some work is left, the poll returns the present time, and the
+//! kernel polls again.
 
 use hermit_interface::Errno;
 use smoltcp::wire::IpProtocol;
@@ -22,9 +22,9 @@ use crate::wire::packet::Packet;
 /// Maximum number of frames received in one poll.
 const FRAMES: usize = 256;
 
-/// Time in nanoseconds after which a full transmit queue is polled again: the first interval, and the
-/// maximum. Most devices interrupt when there is room, but not all. A bulk sender waits for nothing else, so
-/// the first retry is early. The interval doubles while the queue stays full.
+/// Interval in nanoseconds at which a full transmit queue is polled again: the first one, and the maximum.
+/// Most devices interrupt when there is room, but not all. Without an interrupt, a bulk sender waits only for
+/// this retry, so the first interval is short. The interval doubles while the queue stays full.
 const FULL: u64 = 50_000;
 const STUCK: u64 = 10_000_000;
 
@@ -179,7 +179,8 @@ impl Layers {
         }
     }
 
-    /// Wakes writers only, after received data has been read and its memory freed.
+    /// Wakes only the writers that wait for memory. Called after received data has been read, which frees its
+    /// memory.
     #[inline]
     pub(crate) fn wake_writers(&mut self, host: &mut impl Host) {
         if self.buffers.may_resume() {

@@ -27,9 +27,9 @@ use crate::udp::layer::Udp;
 /// The stack: all sockets, and the network device.
 ///
 /// No call blocks. Calls that would block fail with `EAGAIN` or `EINPROGRESS`, and [`Host::wake`] reports
-/// when to retry. Calls on sockets change state only, and the next [`poll`](Self::poll) transmits. The kernel
-/// therefore calls it after each of them, before it releases the lock around the stack. Calls use the time of
-/// the last `poll` or [`advance`](Self::advance).
+/// when to retry. Calls on sockets only change state, and the next [`poll`](Self::poll) transmits. The kernel
+/// therefore polls after each call, before it releases the lock around the stack. Calls use the time of the
+/// last `poll` or [`advance`](Self::advance).
 #[derive(Debug)]
 pub struct Stack<H, S> {
     device: Option<H>,
@@ -48,8 +48,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Receives frames, handles expired timers and transmits.
     ///
-    /// The work of one call is bounded: if some is left, it returns `now`. Otherwise it returns the time of
-    /// the next timer; `None` if there is no timer.
+    /// The work of one call is bounded. Returns `now` if work is left, otherwise the time of the next timer,
+    /// or `None` if there is no timer.
     pub fn poll(&mut self, now: u64) -> Option<u64> {
         self.layers.poll(&mut self.device, &mut self.host, now)
     }
@@ -94,7 +94,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.layers.ip.config.as_ref().is_none_or(HostConfig::is_configured)
     }
 
-    /// Creates a socket. [`Host::wake`] is called with `waker_key` when its readiness may have changed.
+    /// Creates a socket; returns its identifier. The stack calls [`Host::wake`] with `waker_key` when the
+    /// socket's readiness may have changed.
     ///
     /// # Errors
     ///
@@ -169,8 +170,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is bound already, or the address is link-local without a scope. `ENODEV`: there is no
-    /// interface of that scope. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
+    /// `EINVAL`: the socket is bound already, or the address is link-local without a scope. `ENODEV`: there
+    /// is no interface of that scope. `EADDRINUSE`, `EADDRNOTAVAIL`, `EAFNOSUPPORT`.
     pub fn bind(&mut self, id: SocketId, local: SocketAddr) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
         check_bound_scope(local, target.kind())?;
@@ -185,7 +186,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is connected. `EOPNOTSUPP`: not a stream. `EADDRINUSE`.
+    /// `EINVAL`: the socket is connected. `EOPNOTSUPP`: not a stream. `EADDRINUSE`.
     pub fn listen(&mut self, id: SocketId, backlog: i32) -> Result<(), Errno> {
         let Target::Tcp(slot) = self.layers.find(id)? else { return Err(Errno::EOPNOTSUPP) };
         self.call(|tcp, _, context| tcp.listen(slot, backlog, context))
@@ -207,8 +208,8 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EINPROGRESS`: it has started. `EINVAL`: the address is link-local without a scope. `EALREADY`,
-    /// `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`, and the pending error
+    /// `EINPROGRESS`: the attempt has started. `EINVAL`: the address is link-local without a scope.
+    /// `EALREADY`, `EISCONN`, `ENETUNREACH`, `EAFNOSUPPORT`, `EADDRNOTAVAIL`, `ENOMEM`, and the pending error
     /// (`SO_ERROR`).
     pub fn connect(&mut self, id: SocketId, remote: SocketAddr) -> Result<(), Errno> {
         let target = self.layers.find(id)?;
@@ -224,7 +225,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`: it is a stream.
+    /// `EOPNOTSUPP`: the socket is a stream.
     pub fn disconnect(&mut self, id: SocketId) -> Result<(), Errno> {
         let Target::Udp(slot) = self.layers.find(id)? else { return Err(Errno::EOPNOTSUPP) };
         self.layers.udp.disconnect(slot);
@@ -254,10 +255,10 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
 
     /// Receives bytes of a stream, or one datagram, into `sink`.
     ///
-    /// `sink` returns the number of bytes it took. For a stream it is called again until it takes less than
-    /// it was given, for a datagram only once. It may be called with no bytes (an empty datagram), or not at
-    /// all. Returns the number of bytes taken, and a datagram's sender. 0 means that the peer of a stream has
-    /// sent its FIN. With `peek` the bytes stay in the receive queue.
+    /// `sink` returns the number of bytes it took. For a stream, `sink` is called until no bytes are left, or
+    /// it takes fewer than it was given; for a datagram, at most once. It may be called with no bytes (an
+    /// empty datagram), or not at all. Returns the number of bytes taken, and a datagram's sender. 0 means
+    /// that the peer of a stream has sent its FIN. With `peek` the bytes stay in the receive queue.
     ///
     /// # Errors
     ///
@@ -351,8 +352,9 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         }
     }
 
-    /// Addresses of a name that this machine defines; `None` for any other name. The names are its host name
-    /// and [`HOST_NAME`](hermit_interface::net::HOST_NAME), which may have no address.
+    /// Addresses of a name that this machine defines; `None` for any other name. These names are the
+    /// machine's own host name and [`HOST_NAME`](hermit_interface::net::HOST_NAME), the name of its host.
+    /// `HOST_NAME` may have no address.
     pub fn known_addresses(&self, name: &str) -> Option<KnownAddresses> {
         self.layers.dns.known_addresses(name, &self.layers.ip)
     }
@@ -362,14 +364,15 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         self.layers.dns.servers()
     }
 
-    /// Domains that complete names, in the format of DNS messages. They may be compressed within the list.
+    /// Domains that complete names, in the format of DNS messages. The domains may be compressed within the
+    /// list.
     pub fn search(&self) -> &[u8] {
         self.layers.dns.search()
     }
 }
 
 impl<H: NetDevice, S: Host> Stack<H, S> {
-    /// Calls a protocol, then wakes the waiters of sockets with events.
+    /// Calls a protocol, then wakes the waiters of sockets with events. Returns the result of `action`.
     #[inline]
     fn call<R>(&mut self, action: impl FnOnce(&mut Tcp, &mut Udp, &mut Context<'_>) -> R) -> R {
         let (tcp, udp, mut context) = self.layers.split(&mut self.host);
@@ -378,8 +381,7 @@ impl<H: NetDevice, S: Host> Stack<H, S> {
         result
     }
 
-    /// Sends a datagram. Not inlined into `send`, since streams would become slower by the larger stack
-    /// frame.
+    /// Sends a datagram. Not inlined into `send`: the larger stack frame would slow down streams.
     #[inline(never)]
     fn send_datagram(&mut self, slot: u32, bytes: &[u8], to: Option<SocketAddr>) -> Result<usize, Errno> {
         let (_, udp, mut context) = self.layers.split(&mut self.host);

@@ -24,16 +24,16 @@ use std::vec::Vec;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MILLISECOND;
 
-/// Number of shards of each host. There are several, so that no code relies on a single one.
+/// Number of shards of each host. There are several shards, so that no code relies on a single one.
 pub(crate) const SHARDS: u32 = 3;
 
 /// A simulated system around a stack.
 #[derive(Debug)]
 pub(crate) struct System {
     state: u64,
-    /// Waker keys that were woken since this was last cleared.
+    /// Waker keys that were woken since the set was last cleared.
     pub(crate) woken: HashSet<usize>,
-    /// True if there was a wake-up since time last advanced.
+    /// True if there was a wake-up since the time last advanced.
     has_woken: bool,
 }
 
@@ -114,7 +114,7 @@ impl World {
         world
     }
 
-    /// Adds a host.
+    /// Adds a host; returns its number.
     pub(crate) fn add(&mut self, configuration: Configuration, mut port: SimDevice) -> usize {
         let number = self.nodes.len();
         port.attach(&self.wire);
@@ -123,7 +123,7 @@ impl World {
         number
     }
 
-    /// Advances time until a condition holds; returns true if it does.
+    /// Advances time by at most `time`, until a condition holds. Returns true if it does.
     pub(crate) fn run_until(&mut self, time: u64, mut is_so: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + time;
         loop {
@@ -158,7 +158,7 @@ impl World {
         self.nodes[node].socket(family, kind, 1000 + node).unwrap()
     }
 
-    /// Creates a listener on all addresses of a host.
+    /// Creates and returns a listener on all addresses of a host.
     pub(crate) fn listen(&mut self, node: usize, port: u16, backlog: i32) -> SocketId {
         let listener = self.socket(node, Family::V6, Kind::Stream);
         self.nodes[node].bind(listener, SocketAddr::new("::".parse().unwrap(), port)).unwrap();
@@ -166,7 +166,7 @@ impl World {
         listener
     }
 
-    /// Starts to connect.
+    /// Starts to connect; returns the socket.
     pub(crate) fn start(&mut self, node: usize, to: SocketAddr) -> SocketId {
         let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
         let socket = self.socket(node, family, Kind::Stream);
@@ -215,7 +215,7 @@ impl World {
         (world, client, server)
     }
 
-    /// Sends a packet with a host's MAC address, without its stack.
+    /// Sends a packet with a host's MAC address, bypassing the host's stack.
     pub(crate) fn inject(
         &mut self,
         node: usize,
@@ -276,7 +276,7 @@ impl World {
         let mut received = Vec::new();
         let mut is_shut = false;
         self.run_until(timeout, |world| {
-            // A full buffer takes nothing.
+            // With a full buffer, `send` fails: nothing is sent.
             sent += world.nodes[from].send(source, &bytes[sent..], None).unwrap_or(0);
             if sent == bytes.len() && !is_shut {
                 world.nodes[from].shutdown(source, crate::Shutdown::Write).unwrap();

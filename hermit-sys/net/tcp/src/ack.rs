@@ -9,18 +9,20 @@ use crate::seq::Seq;
 const DELAY: u64 = 40 * MS;
 
 /// Maximum number of full-sized segments per acknowledgement while data flows, and the delay of such a
-/// stretched acknowledgement. RFC 9293 asks for one after every second segment, but these cost much of the
-/// CPU time of a transfer. Receivers have long sent fewer, since devices coalesce segments. The delay is
-/// short, because a sender with a small window waits for each acknowledgement.
+/// stretched acknowledgement. RFC 9293 asks for an acknowledgement after every second segment, but so many
+/// cost much of the CPU time of a transfer. Receivers have long sent fewer, since devices coalesce segments.
+/// The delay is short, because a sender with a small window waits for each acknowledgement.
 const MAX_STRETCH: u32 = 8;
 const STRETCH_DELAY: u64 = MS;
 
-/// Further bounds of a stretched acknowledgement: a sixteenth of the bytes that have flowed, and an eighth of
-/// the receive buffer. A peer that begins, or has just lost a segment, has a small window and soon waits.
+/// Divisors for further bounds of a stretched acknowledgement: a sixteenth of the bytes that have flowed, and
+/// an eighth of the receive buffer. A peer that begins, or has just lost a segment, has a small window and
+/// soon waits.
 const FLOW_SHARE: u32 = 16;
 const BUFFER_SHARE: u32 = 8;
 
-/// Share of the receive buffer that is acknowledged at once, even if it is less than two segments.
+/// Divisor of the receive buffer: this part of it is acknowledged at once, even if it is less than two
+/// segments.
 const WINDOW_SHARE: u32 = 4;
 
 /// Number of full-sized segments at the start that are acknowledged one by one, since the peer's slow start
@@ -110,7 +112,7 @@ impl AckState {
         }
     }
 
-    /// True if an acknowledgement must be sent now, also without data.
+    /// True if an acknowledgement must be sent now, even without data.
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.is_due || self.deadline.is_some_and(|deadline| deadline <= now)
     }

@@ -54,7 +54,7 @@ impl Window {
         self.size = self.size.saturating_add(bytes).min(MAX_WINDOW);
     }
 
-    /// Returns a window after a reduction, but at least the minimum.
+    /// Returns `size`, the window after a reduction, but at least the minimum.
     pub(crate) fn at_least_min(&self, size: u64) -> u32 {
         u32::try_from(size).unwrap_or(MAX_WINDOW).max(MIN_THRESHOLD * self.mss)
     }
@@ -65,7 +65,7 @@ impl Window {
 pub(crate) struct Acked {
     /// Bytes that were acknowledged for the first time.
     pub(crate) bytes: u32,
-    /// SND.UNA after it, and SND.NXT.
+    /// SND.UNA after the acknowledgement, and SND.NXT.
     pub(crate) una: Seq,
     pub(crate) nxt: Seq,
     /// RTT of this acknowledgement, and the smoothed RTT.
@@ -76,8 +76,9 @@ pub(crate) struct Acked {
     pub(crate) now: u64,
 }
 
-/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2). It spans the time from the sending of the
-/// newest range that an acknowledgement delivers to that acknowledgement. Bytes are counted modulo 2^32.
+/// A sample of the delivery rate (draft-ietf-ccwg-bbr-06 §4.1.2). It belongs to the newest range that an
+/// acknowledgement delivers, and spans the time from the transmission of this range to the acknowledgement.
+/// Bytes are counted modulo 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// Bytes delivered so far (C.delivered), and their number when the range was sent (P.delivered).
@@ -120,7 +121,8 @@ pub(crate) struct Lost {
 
 /// A congestion-control algorithm.
 pub(crate) trait CongestionControl {
-    /// Handles an acknowledgement of data, after which the window may grow. Called if the window was used.
+    /// Handles an acknowledgement of data, after which the window may grow. Called only if the window was
+    /// used, or if the algorithm sets the window.
     fn on_ack(&mut self, window: &mut Window, acked: &Acked);
 
     /// Handles a loss or an echoed ECN mark. Returns the new slow-start threshold.
@@ -149,7 +151,8 @@ pub(crate) trait CongestionControl {
     /// Handles a range that was marked as lost.
     fn on_lost(&mut self, _window: &Window, _lost: &Lost) {}
 
-    /// Handles the sending of data while none is in flight. `is_app_limited` is true if the owner had none.
+    /// Handles the sending of data while no data is in flight. `is_app_limited` is true if the owner had no
+    /// data before.
     fn on_restart(&mut self, _window: &mut Window, _is_app_limited: bool, _now: u64) {}
 
     /// True if the algorithm keeps little in flight to measure the RTT, so that samples of the rate are too
@@ -167,7 +170,8 @@ pub enum Algorithm {
     Cubic,
     /// Reno (RFC 5681, RFC 6582) with HyStart++.
     Reno,
-    /// BBR, version 3 (draft-ietf-ccwg-bbr-06). It paces, independently of the connection's flag.
+    /// BBR, version 3 (draft-ietf-ccwg-bbr-06). It always paces data, even if the connection does not ask for
+    /// pacing.
     Bbr,
     /// No congestion control: the window is unlimited, for connections within a host.
     Unlimited,
@@ -193,8 +197,8 @@ pub(crate) enum Saved {
 }
 
 impl Control {
-    /// Creates the state of an algorithm. `nxt` is the number of the next byte to be sent. Without memory for
-    /// the state of BBR, it is CUBIC's.
+    /// Creates the state of an algorithm. `nxt` is the number of the next byte to be sent. If there is no
+    /// memory for the state of BBR, creates that of CUBIC.
     pub(crate) fn new(algorithm: Algorithm, nxt: Seq, window: &Window, rtt: &RttEstimator, now: u64) -> Self {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),

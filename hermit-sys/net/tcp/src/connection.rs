@@ -2,7 +2,7 @@
 //!
 //! A [`Connection`] is the transmission control block of RFC 9293 §3.3.1 with its buffers. It consists of the
 //! sending and the receiving half, the loss recovery of the sender, the acknowledgements of the receiver, and
-//! the timers. The owner reads, writes, closes and sets options here. These calls change the state only: the
+//! the timers. The owner reads, writes, closes and sets options here. These calls only change the state: the
 //! host then asks for the segments to be sent (`tx`). Received segments are in `rx`, and deadlines in
 //! `timeouts`. This module also computes the window that is advertised.
 
@@ -34,9 +34,9 @@ pub enum State {
     FinWait2,
     /// The peer has sent a FIN.
     CloseWait,
-    /// Both have sent a FIN; this end's is not acknowledged.
+    /// Both ends have sent a FIN; this end's FIN is not acknowledged.
     Closing,
-    /// The peer has sent a FIN, then this end; this end's is not acknowledged.
+    /// Both ends have sent a FIN, the peer first; this end's FIN is not acknowledged.
     LastAck,
     /// Both ends are closed. A retransmitted FIN is acknowledged.
     TimeWait,
@@ -85,9 +85,9 @@ pub struct Parameters {
     pub algorithm: Algorithm,
     /// True if data is paced, instead of a window being sent at once.
     pub is_paced: bool,
-    /// Bytes of the receive buffer at the start, and at most.
+    /// Initial and maximum size of the receive buffer in bytes.
     pub receive_buffer: (u32, u32),
-    /// Bytes of the send buffer at the start, and at most.
+    /// Initial and maximum size of the send buffer in bytes.
     pub send_buffer: (u32, u32),
     /// True if a connection that this end begins asks for ECN. If the peer asks, this end always agrees, as
     /// in Linux.
@@ -110,7 +110,7 @@ pub struct TransmitOptions {
 pub(crate) struct Sending {
     pub(crate) buffer: SendBuffer,
     pub(crate) max_limit: u32,
-    /// SND.WND, scaled, and the largest one so far.
+    /// SND.WND, scaled, and its maximum so far.
     pub(crate) window: u32,
     pub(crate) max_window: u32,
     /// SND.WL1, SND.WL2
@@ -122,7 +122,7 @@ pub(crate) struct Sending {
     pub(crate) mss: u16,
     /// True if the owner sends no more.
     pub(crate) is_closed: bool,
-    /// Number of the FIN, after it was sent.
+    /// Sequence number of the FIN; `None` until it is sent.
     pub(crate) fin: Option<Seq>,
     /// End of the last segment that was not full: Minshall's variant of Nagle's algorithm.
     pub(crate) small: Option<Seq>,
@@ -135,7 +135,7 @@ pub(crate) struct Receiving {
     pub(crate) max_limit: u32,
     /// IRS
     pub(crate) irs: Seq,
-    /// Number after the largest window that was advertised. There is room up to it.
+    /// Sequence number after the largest window that was advertised. The buffer has room up to this number.
     pub(crate) edge: Seq,
     /// True if data in order has been dropped because all memory was in use, and nothing was read since.
     pub(crate) lacks_memory: bool,
@@ -245,7 +245,7 @@ impl Connection {
         self.state
     }
 
-    /// Reason why the connection is over; `None` while it is not, and if both ends have closed it.
+    /// Reason why the connection is over; `None` before, and if both ends have closed it.
     #[must_use]
     pub const fn failure(&self) -> Option<Failure> {
         self.failure
@@ -261,18 +261,18 @@ impl Connection {
         self.recovery.set_algorithm(algorithm, now);
     }
 
-    /// Sends acknowledgements at once, or delays them again: `TCP_QUICKACK`.
+    /// Disables or enables the delay of acknowledgements: `TCP_QUICKACK`.
     pub const fn set_quick_ack(&mut self, is_quick: bool) {
         self.ack.is_quick_forced = is_quick;
     }
 
-    /// Probes a silent peer: `SO_KEEPALIVE`.
+    /// Sets the times of keep-alive probes, or disables them: `SO_KEEPALIVE`.
     pub fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
         self.timers.keep_alive = keep_alive;
     }
 
-    /// Time in nanoseconds after which unacknowledged data ends the connection, instead of Linux's 924 s:
-    /// `TCP_USER_TIMEOUT`.
+    /// Sets the time in nanoseconds after which unacknowledged data ends the connection, instead of Linux's
+    /// 924 s: `TCP_USER_TIMEOUT`.
     pub const fn set_user_timeout(&mut self, timeout: Option<u64>) {
         self.timers.user_timeout = timeout;
     }
@@ -318,8 +318,8 @@ impl Connection {
         self.sending.buffer.set_limit(size);
     }
 
-    /// Sets the maximum number of bytes in the receive buffer, which then no longer grows: `SO_RCVBUF`. There
-    /// is still room for the window that has been advertised.
+    /// Sets the maximum number of bytes in the receive buffer, which then no longer grows: `SO_RCVBUF`. The
+    /// buffer keeps room for the window that has been advertised.
     pub fn set_receive_buffer(&mut self, size: u32) {
         let receiving = &mut self.receiving;
         let promised = receiving.buffer.ready() + receiving.edge.since(receiving.buffer.next());
@@ -341,7 +341,7 @@ impl Connection {
     }
 
     /// True if a number is in flight, as the number that an ICMP message quotes must be (RFC 5927 §4.1).
-    /// Before the handshake is complete, it is the number of the SYN, after the SYN was sent.
+    /// Before the handshake is complete, only the number of a sent SYN is in flight.
     #[must_use]
     pub fn is_in_flight(&self, seq: Seq) -> bool {
         let (una, nxt) = (self.recovery.una(), self.recovery.nxt());
@@ -401,8 +401,8 @@ impl Connection {
     }
 
     /// Grows the receive buffer with the bytes that the owner reads in a round trip (dynamic right-sizing).
-    /// Data that is read now was sent a round trip ago, and slow start doubles the volume in each round trip.
-    /// The window must be four times as large.
+    /// The window must have room for four times these bytes: they were sent a round trip ago, and slow start
+    /// doubles the volume in each round trip.
     fn tune_receive_buffer(&mut self, taken: u32, now: u64) {
         let receiving = &mut self.receiving;
         receiving.read = receiving.read.saturating_add(taken);
@@ -440,7 +440,7 @@ impl Connection {
         };
     }
 
-    /// Ends the connection with a RST, if the peer knows of it.
+    /// Ends the connection, and sends a RST if the peer knows of the connection.
     pub fn abort(&mut self, pool: &mut Pool) {
         self.resets =
             self.is_synchronized() && self.state != State::TimeWait || self.state == State::SynReceived;
@@ -484,7 +484,7 @@ impl Connection {
         self.parameters.clock_offset.wrapping_add(milliseconds)
     }
 
-    /// When a timestamp of this end was sent, in nanoseconds rounded down to milliseconds.
+    /// Returns the time at which this end sent a timestamp, in nanoseconds rounded down to milliseconds.
     pub(crate) fn clock_time(&self, value: u32, now: u64) -> Option<u64> {
         let age = self.clock(now).wrapping_sub(value);
         // An echo from the future is invalid.
@@ -496,8 +496,8 @@ impl Connection {
         self.timestamps.map(|timestamps| Timestamp { value: self.clock(now), echo: timestamps.recent })
     }
 
-    /// Window to be advertised, in bytes: the room in the buffer. It does not shrink below the window that
-    /// was promised, and does not grow in small steps (silly window syndrome, RFC 9293 §3.8.6.2.2).
+    /// Window to be advertised, in bytes: the room in the buffer. The window does not shrink below the window
+    /// that was promised, and does not grow in small steps (silly window syndrome, RFC 9293 §3.8.6.2.2).
     pub(crate) fn window_to_advertise(&self) -> u32 {
         let receiving = &self.receiving;
         let known = receiving.edge.since(receiving.buffer.next());
@@ -512,9 +512,9 @@ impl Connection {
         if self.receiving.lacks_memory {
             return 0;
         }
-        // A promise that is not a multiple of the unit is rounded up, so that the window does not shrink, but
-        // only if there is room. Otherwise it is rounded down (RFC 7323 §2.4): the last bytes of the promise
-        // are accepted, but not advertised again.
+        // A promised window that is not a multiple of the unit is rounded up if there is room, so that it
+        // does not shrink. Otherwise it is rounded down (RFC 7323 §2.4): its last bytes are accepted, but not
+        // advertised again.
         let rounded_up = (window + (1 << scale) - 1) >> scale;
         let is_stored = rounded_up << scale <= self.receiving.buffer.room();
         let field = if is_stored { rounded_up } else { window >> scale };

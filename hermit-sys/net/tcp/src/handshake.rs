@@ -33,8 +33,8 @@ impl Connection {
     }
 
     /// Accepts a peer whose SYN was answered without keeping state for it (SYN cookie, RFC 4987 §3.6). `syn`
-    /// has the fields of that SYN that are known. The segment that acknowledges the SYN-ACK must be received
-    /// next.
+    /// contains the known fields of this SYN. The caller must then pass the segment that acknowledges the
+    /// SYN-ACK to [`receive`](Self::receive).
     #[must_use]
     pub fn accept_answered(parameters: Parameters, syn: &Segment<'_>, now: u64) -> Self {
         let mut connection = Self::accept(parameters, syn, now);
@@ -164,14 +164,14 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
-    /// True if a segment acknowledges the SYN of this end, after the SYN was sent.
+    /// True if this end has sent its SYN, and a segment acknowledges it.
     pub(crate) fn acknowledges_syn(&self, header: &Header) -> bool {
         header.ack == self.parameters.iss + 1 && self.recovery.nxt() == header.ack
     }
 
     /// True if a segment acknowledges something never sent, before the handshake is complete. The host
-    /// answers it with a reset (RFC 9293 §3.10.7.3, §3.10.7.4), so that a peer that remembers an earlier
-    /// connection drops it.
+    /// answers it with a reset (RFC 9293 §3.10.7.3, §3.10.7.4), so that a peer with an earlier connection
+    /// drops that connection.
     #[must_use]
     pub fn is_answered_by_reset(&self, header: &Header) -> bool {
         let is_unanswered = match self.state {
@@ -188,7 +188,7 @@ impl Connection {
             && !self.acknowledges_syn(header)
     }
 
-    /// Sends the SYN again at once. The peer remembered an earlier connection, and has been reset (RFC 9293
+    /// Sends the SYN again at once. The peer had an earlier connection, which has been reset (RFC 9293
     /// §3.5.1).
     pub const fn repeat_syn(&mut self, now: u64) {
         if matches!(self.state, State::SynSent) {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// An optional value on the heap. It is also missing if there was no memory for it.
+/// An optional value on the heap. The value is also missing if there was no memory for it.
 #[derive(Debug)]
 pub(crate) struct HeapOption<T>(Vec<T>);
 

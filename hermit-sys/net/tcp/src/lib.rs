@@ -10,10 +10,10 @@
 //! owner   ─► write, read, close ──┘                         └─► deadline: when to call on_timer
 //! ```
 //!
-//! A segment that `next_segment` returns has changed nothing yet: without room in the device it is dropped
-//! and asked for again.
+//! A segment that `next_segment` returns does not count as sent until `sent` is called. If the device has no
+//! room, the host drops the segment and asks for it again.
 //!
-//! | module | what | by |
+//! | module | contents | specification |
 //! | --- | --- | --- |
 //! | `connection`, `handshake` | states, the owner's calls; the beginning | RFC 9293 §3.3 to §3.6, RFC 7323 §2 |
 //! | `rx`, `tx` | segments that arrive and leave | RFC 9293 §3.10.7, RFC 5961, RFC 7323 §5; RFC 9293 §3.8.6 |

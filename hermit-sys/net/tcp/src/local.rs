@@ -1,4 +1,5 @@
-//! Shortcut between both ends in one host: written data is received at once, without segments.
+//! Shortcut between the two ends of a connection within one host: written data is received at once, without
+//! segments.
 
 use crate::buffers::Pool;
 use crate::connection::Connection;
@@ -27,7 +28,7 @@ impl Connection {
         peer.timers.on_heard(now);
         self.timers.on_heard(now);
         self.take_window_of(peer);
-        // A segment would have acknowledged the data that came from the peer.
+        // A data segment would also have acknowledged the peer's data: a delayed acknowledgement becomes due.
         self.ack.hasten();
         usize::try_from(passed).unwrap_or(0)
     }
@@ -43,7 +44,7 @@ impl Connection {
             && peer.receive_next() == self.send_next()
     }
 
-    /// Replaces an acknowledgement of `peer`: this end learns its window.
+    /// Replaces an acknowledgement of `peer`: this end learns the peer's window.
     fn take_window_of(&mut self, peer: &mut Self) {
         let window = peer.window_to_advertise();
         let next = peer.receiving.buffer.next();

@@ -18,16 +18,16 @@ impl Connection {
         self.recovery.set_mss(data);
     }
 
-    /// Reduces the size of segments, because a router of the path takes no larger packets (RFC 1191 §6.3). A
-    /// larger size is ignored.
+    /// Reduces the size of segments, because a router of the path does not forward larger packets (RFC 1191
+    /// §6.3). A larger size is ignored.
     pub fn reduce_mss(&mut self, mss: u16) {
         if mss < self.sending.mss {
             self.set_mss(mss);
         }
     }
 
-    /// Reduces the size of segments after some timeouts, because the path may drop full segments silently
-    /// (RFC 4821 §7.7 in spirit; Linux's `tcp_mtu_probing`).
+    /// Reduces the size of segments after a few timeouts, because the path may drop full segments silently
+    /// (similar to RFC 4821 §7.7; Linux's `tcp_mtu_probing`).
     pub(crate) fn on_retransmission_timeout(&mut self) {
         let mss = self.sending.mss;
         if self.recovery.rtt().backoff() == BLACK_HOLE_TIMEOUTS && mss > MIN_PROBED_MSS {

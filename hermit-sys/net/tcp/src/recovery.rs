@@ -73,7 +73,7 @@ struct Undo {
     retransmitted_at: Option<u64>,
     /// Bytes that were retransmitted and for which no D-SACK has come.
     retransmitted: u32,
-    /// The reduction can be undone until this is acknowledged after the recovery.
+    /// After the recovery, the reduction can be undone until this number is acknowledged.
     end: Seq,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Acknowledgement<'a> {
     pub(crate) dsack: Option<SackBlock>,
     /// Time at which the echoed timestamp was sent, rounded down to milliseconds.
     pub(crate) echo_sent_at: Option<u64>,
-    /// True if it has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
+    /// True if the segment has neither data nor a new window, so that it may be a duplicate (RFC 5681 §2).
     pub(crate) is_bare: bool,
     pub(crate) now: u64,
 }
@@ -134,7 +134,7 @@ pub(crate) struct Recovery {
     /// Time at which the retransmission timer was last started, and the same for the timer of the probe.
     timer_start: u64,
     probe_timer_start: u64,
-    /// Time at which RACK finds the next range to be lost.
+    /// Time at which RACK finds all ranges to be lost that were sent before a delivered one.
     reorder_deadline: Option<u64>,
     last_sent: u64,
     usage: Usage,
@@ -206,7 +206,7 @@ impl Recovery {
         }
     }
 
-    /// Paces data, as is always done with an algorithm that has a rate of its own. An unlimited window has no
+    /// Starts to pace data. An algorithm with a rate of its own is always paced. An unlimited window has no
     /// rate and is not paced.
     pub(crate) fn start_pacing(&mut self) {
         let is_limited = !matches!(self.control, Control::Unlimited);
@@ -338,7 +338,8 @@ impl Recovery {
         }
     }
 
-    /// Stores the state of the delivery rate in data that was sent. `in_flight` bytes were in flight before.
+    /// Stores the state of the delivery rate in the ranges of data that was sent. `in_flight` bytes were in
+    /// flight before.
     fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
         let Some(delivery) = self.delivery.as_mut() else { return };
         if in_flight == 0 {
@@ -347,8 +348,8 @@ impl Recovery {
         self.board.stamp(start, start + size, delivery.on_sent(size, in_flight, now));
     }
 
-    /// Handles a write of the owner after all earlier data has been sent. The owner limited the rate, and not
-    /// the congestion window.
+    /// Handles a write of the owner after all earlier data has been sent. Until now the owner limited the
+    /// rate, and not the congestion window.
     pub(crate) fn on_source_empty(&mut self) {
         if !self.delivery.is_some() || self.room() == 0 || self.has_lost() {
             return;
@@ -395,7 +396,7 @@ impl Recovery {
     }
 
     /// Reduces the window before data is sent after a pause. A window that was not used for longer than the
-    /// RTO is not valid any more (RFC 5681 §4.1). It is halved for each RTO, as in Linux.
+    /// RTO is not valid any more (RFC 5681 §4.1). The window is halved for each RTO, as in Linux.
     pub(crate) fn restart_after_idle(&mut self, now: u64) {
         let (idle, rto) = (now.saturating_sub(self.last_sent), self.rtt.rto());
         if self.board.size() > 0 || idle <= rto || self.phase != Phase::Open {
@@ -427,7 +428,7 @@ impl Recovery {
 }
 
 /// Creates the state of an algorithm, with the estimator that it needs. `nxt` is the number of the next byte
-/// to be sent. Without memory, it is CUBIC's.
+/// to be sent. If there is no memory, creates that of CUBIC.
 fn control(
     algorithm: Algorithm,
     nxt: Seq,

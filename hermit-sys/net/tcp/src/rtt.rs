@@ -12,14 +12,14 @@ pub(crate) const SECOND: u64 = 1000 * MS;
 /// RTO before the first measurement (RFC 6298 §2.1).
 const INITIAL_RTO: u64 = SECOND;
 
-/// Minimum difference of the RTO and the smoothed RTT: Linux's `TCP_RTO_MIN`. RFC 6298 §2.4 asks for an RTO
-/// of at least 1 s. Peers delay acknowledgements by at most 200 ms.
+/// Minimum difference of the RTO and the smoothed RTT: Linux's `TCP_RTO_MIN`. This difference suffices, since
+/// peers delay acknowledgements by at most 200 ms. RFC 6298 §2.4 asks for an RTO of at least 1 s.
 const MIN_VARIANCE: u64 = 200 * MS;
 
 /// Maximum RTO: Linux's `TCP_RTO_MAX`.
 const MAX_RTO: u64 = 120 * SECOND;
 
-/// Lifetime of a minimum. RACK needs one that follows changes of the path (RFC 8985 §6.2).
+/// Lifetime of a minimum RTT. RACK needs a minimum that follows changes of the path (RFC 8985 §6.2).
 const MIN_RTT_PERIOD: u64 = 60 * SECOND;
 
 /// Estimator of the round-trip time. Times are in nanoseconds.
@@ -57,12 +57,12 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Smoothed RTT, after it has been measured.
+    /// Smoothed RTT; `None` before the first measurement.
     pub(crate) const fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }
 
-    /// Minimum RTT of the last one to two minutes, after it has been measured.
+    /// Minimum RTT of the last one to two minutes; `None` without a measurement.
     pub(crate) fn min(&self) -> Option<u64> {
         Some(self.min.min(self.min_before)).filter(|&min| min != u64::MAX)
     }

@@ -13,11 +13,11 @@ use crate::rtt::SECOND;
 use crate::segment::{Flags, Header, SackBlock, SackBlocks, Segment};
 use crate::seq::Seq;
 
-/// Age of TS.Recent from which on timestamps are not compared with it (RFC 7323 §5.5).
+/// Maximum age of TS.Recent: timestamps are not compared with an older one (RFC 7323 §5.5).
 const MAX_TIMESTAMP_AGE: u64 = 24 * 24 * 3600 * SECOND;
 
 impl Connection {
-    /// Receives a segment of the connection.
+    /// Receives a segment of the connection; returns the resulting events.
     pub fn receive(&mut self, segment: &Segment<'_>, pool: &mut Pool, now: u64) -> Events {
         match self.state {
             State::Closed => Events::empty(),
@@ -47,11 +47,12 @@ impl Connection {
             Some(events) => events,
             None => return Events::empty(),
         };
-        // Only after the checks of both numbers. An attacker that guesses one of them must not keep a dead
-        // connection alive, nor set a timestamp that makes those of the peer old.
+        // Only after the checks of both numbers: an attacker that guesses one of them must not keep a dead
+        // connection alive, or set TS.Recent to a value with which the peer's timestamps look old.
         self.timers.on_heard(now);
         self.update_timestamp(header, now);
-        // A FIN without data needs no room, and may not be sent again (Linux accepts it, too).
+        // A FIN without data is accepted beyond the window, as in Linux: it needs no room, and the peer may
+        // not send it again.
         let is_bare_fin = segment.payload.is_empty() && header.seq == self.receive_next();
         let is_beyond = self.receiving.edge.is_up_to(header.seq) && !is_bare_fin;
         if self.can_receive() && !is_beyond {
@@ -63,15 +64,16 @@ impl Connection {
         events
     }
 
-    /// True if the number of a segment is within the window (RFC 9293 §3.10.7.4, first step) or next to its
-    /// end, as in Linux. A peer that has filled the window sends from there. When both peers have done so and
-    /// lost data, only these acknowledgements make progress.
+    /// True if the number of a segment is within the window (RFC 9293 §3.10.7.4, first step) or directly
+    /// after it, as in Linux. A peer that has filled the window sends acknowledgements with this number. If
+    /// both ends have filled each other's window and data was lost, only these acknowledgements make
+    /// progress.
     fn is_acceptable(&self, segment: &Segment<'_>) -> bool {
         let (next, seq) = (self.receive_next(), segment.header.seq);
         let window = self.receiving.edge.since(next);
         match segment.size() {
             0 => seq.is_in(next, window + 1),
-            // The beginning of a segment that was received already is trimmed.
+            // A segment may begin with data that was received already, which is trimmed.
             size => seq.is_up_to(next + window) && next.is_before(seq + size),
         }
     }
@@ -124,8 +126,8 @@ impl Connection {
         Events::ESTABLISHED | Events::WRITABLE
     }
 
-    /// Handles a reset. Only a reset with exactly the expected number counts. One within the window is
-    /// answered with a challenge ACK (RFC 5961 §3.2).
+    /// Handles a reset. Only a reset with exactly the expected number ends the connection. Any other reset
+    /// within the window is answered with a challenge ACK (RFC 5961 §3.2).
     fn receive_reset(&mut self, header: &Header, pool: &mut Pool, now: u64) -> Events {
         if header.seq != self.receive_next() {
             self.ack.challenge(now);
@@ -218,8 +220,8 @@ impl Connection {
         self.recovery.on_ack(&acknowledgement, pool);
     }
 
-    /// Frees acknowledged data, and handles the acknowledgement of the FIN. `data` is the length in sequence
-    /// numbers.
+    /// Frees acknowledged data, and handles the acknowledgement of the FIN; returns the resulting events.
+    /// `data` is the length of the acknowledged part in sequence numbers.
     fn advance(&mut self, ack: Seq, mut data: u32, pool: &mut Pool, now: u64) -> Events {
         let sending = &mut self.sending;
         let is_fin_acked = sending.fin.is_some_and(|fin| fin.is_before(ack));
@@ -248,7 +250,7 @@ impl Connection {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
-                // From now on the time without an owner is the time in this state (Linux's
+                // Restarts the time without an owner, which now limits the time in this state (Linux's
                 // `tcp_fin_timeout`).
                 self.timers.orphaned_at = self.timers.orphaned_at.map(|_| now);
             }
@@ -266,8 +268,8 @@ impl Connection {
         u32::from(header.window) << self.sending.scale
     }
 
-    /// Stores the peer's window, if the segment is not older than the last one whose window was stored (RFC
-    /// 9293 §3.10.7.4).
+    /// Stores the peer's window, unless the segment is older than the one that has set the present window
+    /// (RFC 9293 §3.10.7.4).
     fn update_send_window(&mut self, header: &Header) {
         let window = self.scaled_window(header);
         let sending = &mut self.sending;
@@ -283,8 +285,8 @@ impl Connection {
         sending.max_window = sending.max_window.max(window);
     }
 
-    /// Updates the time since which the peer makes no progress. A peer that answers while its window is shut
-    /// may do so forever (RFC 9293 §3.8.6.1), unless the connection has no owner or has a user timeout
+    /// Updates the start of the time in which the peer makes no progress. A peer that answers probes may keep
+    /// its window shut forever (RFC 9293 §3.8.6.1), unless the connection has no owner or has a user timeout
     /// (Linux's `tcp_probe_timer`).
     fn update_stall(&mut self, has_advanced: bool, now: u64) {
         let is_waiting = self.recovery.outstanding() > 0;
@@ -344,7 +346,7 @@ impl Connection {
             None => segment.payload,
         };
         let had_gap = receiving.buffer.has_gap();
-        // A device may have coalesced segments.
+        // A device may have coalesced segments, so the size of this one is limited.
         let largest = u32::from(self.parameters.mss) - timestamps;
         let inserted = receiving.buffer.insert(segment.header.seq, payload, pool);
         receiving.mss = receiving.mss.max(size.min(largest));

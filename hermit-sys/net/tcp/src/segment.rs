@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 use crate::seq::Seq;
 
-/// Maximum number of SACK blocks in a segment, given by 40 bytes of options (RFC 2018 §3).
+/// Maximum number of SACK blocks in a segment: as many as fit into 40 bytes of options (RFC 2018 §3).
 pub const MAX_SACK_BLOCKS: usize = 4;
 
 bitflags! {
@@ -55,9 +55,9 @@ impl SackBlocks {
         }
     }
 
-    /// Returns the blocks of an acknowledgement that are valid, between `ack` and `nxt`. The first block is
-    /// returned apart from them if it reports a duplicate: it is before `ack` or within the second block (RFC
-    /// 2883 §4).
+    /// Returns the valid blocks of an acknowledgement, which are between `ack` and `nxt`. The first block is
+    /// returned separately if it reports a duplicate: then it is before `ack`, or within the second block
+    /// (RFC 2883 §4).
     pub(crate) fn split_duplicate(&self, ack: Seq, nxt: Seq) -> (Self, Option<SackBlock>) {
         let mut blocks = Self::default();
         if self.count == 0 {

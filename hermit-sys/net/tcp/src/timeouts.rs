@@ -16,7 +16,8 @@ const DATA_TIMEOUT: u64 = 924 * SECOND;
 const ORPHAN_TIMEOUT: u64 = 100 * SECOND;
 
 /// Time until a connection without an owner is given up while its peer answers probes, but keeps its window
-/// shut. In Linux, probes then have an interval of 120 s (`TCP_RTO_MAX`), from 200 ms on.
+/// shut. Linux gives up when the interval of the probes, which doubles from 200 ms, reaches 120 s
+/// (`TCP_RTO_MAX`).
 const SHUT_ORPHAN_TIMEOUT: u64 = 204 * SECOND;
 
 /// Time in FIN-WAIT-2 without an owner (`tcp_fin_timeout`).
@@ -56,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Time of the next keep-alive probe. Only connections without outstanding data send them.
+    /// Time of the next keep-alive probe. Only connections without outstanding data send such probes.
     fn keep_alive_deadline(&self) -> Option<u64> {
         let is_idle = self.sending.buffer.size() == 0 && self.recovery.outstanding() == 0;
         self.timers.keep_alive_at().filter(|_| is_idle)
@@ -84,8 +85,8 @@ impl Connection {
         }
     }
 
-    /// Handles the deadlines that have passed. Segments are then returned by
-    /// [`next_segment`](Self::next_segment).
+    /// Handles the deadlines that have passed; returns the resulting events. Afterwards
+    /// [`next_segment`](Self::next_segment) returns the segments that have become due.
     pub fn on_timer(&mut self, pool: &mut Pool, now: u64) -> Events {
         if self.state == State::Closed {
             return Events::empty();
@@ -153,7 +154,7 @@ impl Connection {
     }
 
     fn give_up(&mut self, pool: &mut Pool) -> Events {
-        // In FIN-WAIT-2 without an owner, the peer receives no reset, as from Linux.
+        // FIN-WAIT-2 ends without a reset, as in Linux for a connection without an owner.
         self.resets = self.is_synchronized() && self.state != State::FinWait2;
         self.end(Some(Failure::TimedOut), pool);
         Events::CLOSED

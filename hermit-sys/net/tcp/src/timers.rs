@@ -2,8 +2,8 @@
 
 use crate::rtt::SECOND;
 
-/// Time in nanoseconds after which data after a gap is dropped, if memory is scarce. It is longer than the
-/// time after which any peer retransmits missing data (Linux's `TCP_RTO_MAX` is 120 s).
+/// Time in nanoseconds after which data after a gap is dropped, if memory is scarce. This timeout is longer
+/// than the time after which any peer retransmits missing data (Linux's `TCP_RTO_MAX` is 120 s).
 const GAP_TIMEOUT: u64 = 180 * SECOND;
 
 /// Keep-alive probes (RFC 9293 §3.8.4). Times are in nanoseconds.
@@ -25,10 +25,11 @@ pub(crate) struct Timers {
     pub(crate) orphaned_at: Option<u64>,
     /// Time of the last segment from the peer.
     pub(crate) heard_at: u64,
-    /// Number of keep-alive probes since then.
+    /// Number of keep-alive probes since `heard_at`.
     pub(crate) probes: u32,
     pub(crate) probed_at: u64,
-    /// Time since which data is not acknowledged, or the window is shut without an answer to probes.
+    /// Start of the time in which the peer has not acknowledged data, or not answered probes of its shut
+    /// window.
     pub(crate) stalled_since: Option<u64>,
     /// Time at which the SYN or SYN-ACK is sent, for the first time or again.
     pub(crate) handshake_at: Option<u64>,

@@ -2,9 +2,10 @@
 //!
 //! [`Connection::next_segment`] chooses the next segment: a tail loss probe, a retransmission, new data, a
 //! window or keep-alive probe, or an acknowledgement, in this order. The host writes it to a packet and then
-//! calls [`Connection::sent`], which changes the state. If the device has no room in between, nothing has
-//! changed, and the same segment is chosen later. New data must fit into the peer's window and the congestion
-//! window. It also waits for a full segment, unless Nagle's algorithm permits a smaller one.
+//! calls [`Connection::sent`], which changes the state. If the device has no room, the host does not call
+//! `sent`: nothing has changed, and the same segment is chosen later. New data must fit into the peer's
+//! window and the congestion window. New data also waits for a full segment, unless Nagle's algorithm permits
+//! a smaller one.
 
 use crate::buffers::Pool;
 use crate::connection::{Connection, State};
@@ -31,20 +32,20 @@ enum Kind {
 /// A segment to be sent. Nothing has changed until [`Connection::sent`] is called with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit {
-    /// Its header.
+    /// Header of the segment.
     pub header: Header,
-    /// Offset of its data in the send buffer, and size of the data.
+    /// Offset of the data in the send buffer, and size of the data in bytes.
     offset: u32,
     size: u32,
     /// Bytes of data in each segment, if the device cuts it (TSO).
     pub mss: u32,
-    /// True if its packets may be marked instead of dropped: ECT(0) (RFC 3168 §6.1.5).
+    /// True if routers may mark its packets instead of dropping them: ECT(0) (RFC 3168 §6.1.5).
     pub is_ecn_capable: bool,
     kind: Kind,
 }
 
 impl Transmit {
-    /// Bytes of its data.
+    /// Size of the data in bytes.
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
@@ -69,10 +70,10 @@ enum NewData {
 }
 
 impl Connection {
-    /// Returns the next segment to be sent now, with at most `max` bytes of data. If the device cuts it, it
-    /// is several segments of [`Transmit::mss`] bytes each. `None` means that nothing can be sent until
-    /// something is received, written or due. Memory of `pool` holds the state of sent data. Without memory
-    /// only earlier data is sent again.
+    /// Returns the next segment to be sent now, with at most `max` bytes of data. If it is larger than
+    /// [`Transmit::mss`], the device must cut it into segments of this size. `None` means that nothing can be
+    /// sent until a segment is received, data is written, or a deadline passes. The state of sent data takes
+    /// memory of `pool`. Without memory, only earlier data is sent again.
     #[must_use]
     pub fn next_segment(&mut self, max: u32, pool: &mut Pool, now: u64) -> Option<Transmit> {
         match self.state {
@@ -195,7 +196,7 @@ impl Connection {
             }
         }
         if size < mss && !self.may_send_partial(size, unsent) {
-            // Less than the window would take. Perhaps no segment comes to open it: probe it.
+            // If the window is too small, probe it: the peer may not report that it has opened.
             return if size < unsent { NewData::Shut } else { NewData::Nothing };
         }
         let has_fin = self.sending.is_closed && size == unsent && window > size;
@@ -286,7 +287,7 @@ impl Connection {
         self.has_sack && (self.receiving.buffer.has_gap() || self.ack.dsack.is_some())
     }
 
-    /// True if an acknowledgement is due at once that reports a gap or a duplicate.
+    /// True if an acknowledgement that reports a gap or a duplicate is due at once.
     fn reports_disorder(&self) -> bool {
         self.ack.deadline() == Some(0) && self.has_sack_blocks()
     }
@@ -336,8 +337,8 @@ impl Connection {
         self.sending.buffer.pieces(transmit.offset, transmit.size)
     }
 
-    /// Records that a segment was sent. It must be the last one that [`next_segment`](Self::next_segment)
-    /// returned.
+    /// Records that a segment was sent. `transmit` must be the last segment that
+    /// [`next_segment`](Self::next_segment) returned.
     pub fn sent(&mut self, transmit: &Transmit, now: u64) {
         let header = &transmit.header;
         let size = transmit.sequence_size();
@@ -365,7 +366,7 @@ impl Connection {
         let data_next = self.receiving.buffer.next();
         let window = u32::from(header.window) << self.receiving.scale;
         self.receiving.edge = self.receiving.edge.max(data_next + window);
-        // The SACK blocks that the data left no room for follow in an acknowledgement of their own.
+        // The data has left no room for the SACK blocks: a separate acknowledgement reports them.
         if size > 0 && self.reports_disorder() {
             self.ack.last = header.ack;
         } else {

@@ -1,4 +1,4 @@
-//! Actions of guest, peers and host: each is a byte, with bytes of its own.
+//! Actions of guest, peers and host. An action is encoded as one byte, followed by its arguments.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ const CLIENTS: [&str; 6] =
 /// Numbers of bytes.
 const COUNTS: [usize; 8] = [0, 1, 100, 1_460, 1_473, 3_000, 20_000, 70_000];
 
-/// Times in nanoseconds: between nothing, and the lifetime of a flow.
+/// Times in nanoseconds, from almost nothing up to the lifetime of a flow.
 const TIMES: [u64; 8] = [
     1,
     1_000_000,
@@ -28,7 +28,7 @@ const TIMES: [u64; 8] = [
     7 * 3_600 * 1_000_000_000,
 ];
 
-/// Errors of calls (errno(3)): those of connections, of missing descriptors and memory, of datagrams.
+/// Errors of calls (errno(3)): errors of connections, of missing descriptors and memory, and of datagrams.
 const ERRORS: [i32; 12] = [111, 101, 113, 13, 110, 24, 12, 5, 99, 11, 104, 90];
 
 /// Errors of connections.
@@ -86,7 +86,7 @@ impl World {
             21 => self.datagram_arrives(which, value),
             22 => self.datagram_arrives_at_port(which, value),
             23 => {
-                // Also of a flow that has ended.
+                // The token may belong to a flow that has ended.
                 let token = Token::from(u64::from(which % 16) | u64::from(value >> 6) << 32);
                 let event = Event::Stream(token, Readiness::from_bits_truncate(value));
                 self.network.handle_event(&mut self.host, event);
@@ -96,7 +96,7 @@ impl World {
         Some(())
     }
 
-    /// Changes a socket, which has an event now or later.
+    /// Changes a socket. Its event is reported now or later.
     fn change_socket(&mut self, action: u8, which: u8, value: u8) {
         let at = usize::from(which) % self.host.streams.len().max(1);
         let Some(socket) = self.host.streams.get(at).cloned() else { return };
@@ -112,7 +112,7 @@ impl World {
             _ => {}
         }
         let is_later = action != 19 && value & 0x40 != 0;
-        // The host counts references of the network.
+        // Dropped first, because the host counts references to find closed sockets.
         drop(socket);
         if !is_later {
             self.report(at);
@@ -172,7 +172,7 @@ impl World {
         let is_large = value & 1 != 0;
         let max_frame = if is_large { MAX_LARGE_FRAME } else { 14 + self.rules.mtu };
         let limits = Limits { max_frame, has_large_segments: (is_large, is_large && value & 2 != 0) };
-        // Frames that wait were made within the former limits.
+        // Receives the queued frames first, because they were made with the previous limits.
         while self.receive_one(false) {}
         self.network.set_limits(limits);
         self.rules.limits = limits;

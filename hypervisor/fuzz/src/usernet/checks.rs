@@ -1,4 +1,5 @@
-//! Checks of the frames for the guest: smoltcp's parsers accept them, and they are for the guest.
+//! Checks of frames for the guest: smoltcp's parsers must accept each frame, and it must be addressed to the
+//! guest.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +42,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Checks a frame, whose checksum is complete. Returns its TCP segment, if there is one.
+    /// Checks a frame whose checksum is complete. Returns its TCP segment, if it has one.
     pub(super) fn check<'a>(&self, frame: &'a [u8], offload: Offload) -> Option<Received<'a>> {
         assert!(frame.len() <= self.limits.max_frame, "a frame has {} bytes", frame.len());
         let ethernet = EthernetFrame::new_checked(frame).expect("an Ethernet frame");
@@ -67,7 +68,7 @@ impl Rules {
         None
     }
 
-    /// A packet is larger than the MTU only if the guest takes large segments.
+    /// Checks that a packet is larger than the MTU only if the guest takes large segments.
     fn check_size(&self, length: usize, is_v4: bool, offload: Offload) {
         let Some(size) = offload.segment_size else {
             return assert!(length <= ETHERNET + self.mtu, "a packet of {} bytes", length - ETHERNET);
@@ -143,7 +144,7 @@ fn check_icmp_v4(payload: &[u8]) {
     let packet = Icmpv4Packet::new_checked(payload).expect("an ICMP message");
     assert!(packet.verify_checksum());
     if packet.msg_type() == Icmpv4Message::DstUnreachable {
-        // smoltcp wants the quoted packet whole.
+        // smoltcp's checked constructor would require the whole quoted packet.
         let quoted = Ipv4Packet::new_unchecked(packet.data());
         assert!(packet.data().len() >= 28 && quoted.verify_checksum() && quoted.header_len() == 20);
         return;

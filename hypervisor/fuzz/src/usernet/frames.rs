@@ -1,8 +1,8 @@
 //! Frames of the guest, as the input describes them.
 //!
-//! Each function takes a few bytes of the input and sends one frame, or a few. The bytes are indices of
-//! tables with addresses, flags, lengths and windows, in which valid values are frequent: most frames pass
-//! the first checks and reach the code after them, and a short input reaches many states.
+//! Each function takes a few bytes of the input, and sends one or a few frames. The bytes are indices into
+//! tables of addresses, flags, lengths and windows. Valid values are frequent in these tables, so most frames
+//! pass the first checks, and a short input reaches many states.
 
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ use smoltcp::wire::{
 use super::guest::{ACK, FIN, MAC, RST, SYN, Segment, packet_frame, write_ethernet};
 use super::{World, is_host};
 
-/// Addresses of the guest: its own ones, spoofed ones, and such as no host has.
+/// Source addresses: the guest's own addresses, spoofed addresses, and addresses that no host has.
 const SOURCES_V4: [&str; 8] = [
     "10.0.2.15",
     "10.0.2.15",
@@ -74,7 +74,7 @@ const FLAGS: [u8; 16] = [
 /// Numbers of bytes of data of a segment.
 const LENGTHS: [usize; 8] = [0, 0, 1, 10, 1_000, 1_460, 8_000, 20_000];
 
-/// Distances of a segment's numbers from the right ones.
+/// Offsets that are added to the correct sequence numbers of a segment.
 const OFFSETS: [u32; 8] = [0, 0, 0, 1, u32::MAX, 500, 0_u32.wrapping_sub(500), 0x8000_0000];
 
 /// Windows.
@@ -95,7 +95,7 @@ fn target(which: u8) -> SocketAddr {
 }
 
 impl World {
-    /// Notes an address from which the guest sends: answers go there.
+    /// Records an address from which the guest sends, because answers may go there.
     fn note_source(&mut self, address: IpAddr) {
         if is_host(address) {
             self.rules.addresses.insert(address);
@@ -108,7 +108,7 @@ impl World {
         self.send(packet_frame(from, to, protocol, payload));
     }
 
-    /// Sends a segment of a connection that exists.
+    /// Sends a segment of an existing connection.
     pub(super) fn send_segment(&mut self, [which, flags, shape, window]: [u8; 4]) {
         let at = usize::from(which) % self.guest.connections.len().max(1);
         let Some(connection) = self.guest.connections.get_mut(at) else { return };
@@ -116,7 +116,8 @@ impl World {
         let is_syn = flags & SYN != 0;
         let length = LENGTHS[usize::from(window >> 3 & 7)];
         let offset = |number: u8| OFFSETS[usize::from(number & 7)];
-        // A SYN always has the initial number, so that numbers have the same bytes always.
+        // A SYN always has the initial sequence number, so that each sequence number always has the same
+        // byte.
         let seq = if is_syn { self.guest.iss } else { connection.next.wrapping_add(offset(shape)) };
         let ack = connection.received.wrapping_add(offset(shape >> 3));
         let control = u32::from(is_syn) + u32::from(flags & FIN != 0);
@@ -275,7 +276,7 @@ impl World {
         self.send_packet(source(to, kind >> 4), to, protocol.into(), payload);
     }
 
-    /// Sends the last frame again: a byte is another one, and the end is cut off.
+    /// Sends the last frame again, with one byte changed, and truncated.
     pub(super) fn repeat_changed(&mut self, [at, value, cut]: [u8; 3]) {
         let mut frame = self.last_frame.clone();
         if let Some(byte) = frame.get_mut(usize::from(at)) {
@@ -293,8 +294,8 @@ impl World {
         self.send(frame);
     }
 
-    /// Sends many frames, each of a flow of its own, or ARP requests, which are cheap. Once: an input is to
-    /// be short.
+    /// Sends many frames that each begin a new flow, or many ARP requests, which are cheap. Has an effect
+    /// only once, so that a run stays short.
     pub(super) fn flood(&mut self, [which, count]: [u8; 2]) {
         let to = target(which);
         let max = if which >> 4 & 3 == 2 { 300 } else { 40 };

@@ -1,5 +1,5 @@
-//! The guest: frames that it sends, and the state of its TCP connections as far as it is needed for segments
-//! that the network accepts.
+//! The guest: the frames that it sends, and as much state of its TCP connections as it needs for valid
+//! segments.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,7 +39,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The frame of the segment, whose data is that of its numbers.
+    /// Returns the frame of the segment. Its sequence numbers determine the data.
     pub(super) fn frame(&self) -> Vec<u8> {
         let size: u8 = if self.options.is_some() { 28 } else { 20 };
         let mut bytes = vec![0; size.into()];
@@ -61,7 +61,7 @@ impl Segment {
     }
 }
 
-/// Frame with an IP packet. Both addresses are of the version of `from`.
+/// Returns a frame with an IP packet. Both addresses must have the same IP version.
 pub(super) fn packet_frame(from: IpAddr, to: IpAddr, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
     let (next_header, payload_len, hop_limit) = (protocol, payload.len(), 64);
     let mut bytes = vec![0; if from.is_ipv4() { 34 } else { 54 }];
@@ -99,7 +99,7 @@ pub(super) struct Connection {
     /// SND.NXT and RCV.NXT.
     pub(super) next: u32,
     pub(super) received: u32,
-    /// Number of the network's SYN, once that was received.
+    /// Sequence number of the network's SYN, once it was received.
     peer_iss: Option<u32>,
 }
 

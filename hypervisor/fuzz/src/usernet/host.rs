@@ -1,8 +1,8 @@
-//! A host whose sockets behave as the input says: how much they have received, how much they take, and how
-//! they fail.
+//! A host whose sockets are controlled by the fuzzer's input: how much they have received, how much they
+//! take, and how they fail.
 //!
-//! The bytes of a stream are a function of their position (`byte`). So neither peer stores what it has sent,
-//! and each of them can check every byte that it receives.
+//! Each byte of a stream is a function of its position (`byte`). So neither end stores the bytes that it has
+//! sent, and each end can check every byte that it receives.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ const EMFILE: i32 = 24;
 const MAX_RECEIVED: usize = 1 << 20;
 const MAX_DATAGRAMS: usize = 64;
 
-/// The byte of a stream at a position.
+/// Returns the byte of a stream at a position.
 pub(super) fn byte(at: u32) -> u8 {
     let [a, b, c, d] = at.to_le_bytes();
     a ^ b ^ c ^ d
@@ -33,7 +33,7 @@ pub(super) struct Socket {
     pub(super) token: u64,
     /// Position in the stream of the first byte that was not discarded.
     start: u32,
-    /// Numbers of bytes that wait to be discarded, and of those that were peeked.
+    /// Number of received bytes that are not discarded, and number of bytes that were peeked at.
     received: usize,
     peeked: usize,
     has_ended: bool,
@@ -91,7 +91,8 @@ impl Socket {
     }
 }
 
-/// A socket of a flow. The host has another reference, which alone is left when the flow closes it.
+/// A flow's reference to a socket. The host has another reference. It is the only one when the flow has
+/// closed the socket.
 #[derive(Debug)]
 pub(super) struct Handle<T>(Rc<RefCell<T>>);
 
@@ -105,7 +106,7 @@ pub(super) struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// Receives a datagram of so many bytes, or an error.
+    /// Receives a datagram of this number of bytes, or an error.
     pub(super) fn arrive(&mut self, result: Result<usize, ErrorKind>) {
         if self.received.len() < MAX_DATAGRAMS {
             self.received.push_back(result);
@@ -139,14 +140,15 @@ pub(super) struct FuzzHost {
     /// Number of bytes that a new socket takes.
     pub(super) room: usize,
     pub(super) is_closed_to_guest: bool,
-    /// Position in the guest's streams of their first byte, and whether its frames have these bytes.
+    /// Sequence number of the first byte of the guest's streams, and true if the guest's frames have the
+    /// bytes of these streams.
     pub(super) first: u32,
     pub(super) has_content: bool,
 }
 
 impl FuzzHost {
-    /// Host with so many listeners and forwarded ports. `first` is the number of the first byte of the
-    /// guest's streams.
+    /// Creates a host with this number of listeners and forwarded ports. `first` is the sequence number of
+    /// the first byte of the guest's streams.
     pub(super) fn new(listeners: usize, ports: usize, first: u32) -> Self {
         Self {
             now: 0,
@@ -164,14 +166,14 @@ impl FuzzHost {
         }
     }
 
-    /// Numbers of open sockets: of TCP, and of datagrams. Forgets the closed ones.
+    /// Returns the number of open TCP sockets and of open datagram sockets. Removes closed sockets.
     pub(super) fn open_sockets(&mut self) -> (usize, usize) {
         self.streams.retain(|socket| Rc::strong_count(socket) > 1);
         self.datagrams.retain(|socket| Rc::strong_count(socket) > 1);
         (self.streams.len(), self.datagrams.len())
     }
 
-    /// Fails as the input says.
+    /// Returns an error if the input demands one.
     fn check(&self) -> io::Result<()> {
         let failure = self.failure.get();
         let Some(calls) = failure.calls.checked_sub(1) else { return Ok(()) };
@@ -179,7 +181,7 @@ impl FuzzHost {
         Err(io::Error::from_raw_os_error(failure.errno))
     }
 
-    /// Fails if there are as many sockets as there may be.
+    /// Returns an error if the maximum number of sockets is open.
     fn check_new(&mut self) -> io::Result<()> {
         self.check()?;
         if self.max_sockets == usize::MAX {
@@ -364,7 +366,8 @@ impl Host for FuzzHost {
     }
 }
 
-/// Writes the header of an echo reply with `count` bytes of 7. Over IPv6, the checksum is the host's matter.
+/// Writes the header of an echo reply whose data is `count` bytes with the value 7. Over IPv6, the host would
+/// compute the checksum, so it stays 0.
 fn write_echo_reply(header: &mut [u8; 8], is_v4: bool, count: usize) {
     *header = [if is_v4 { 0 } else { 129 }, 0, 0, 0, 0x12, 0x34, 0, 1];
     let mut message = header.to_vec();

@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::prefix::{Prefix, bits};
 
-/// Ranges on the host's link, closed to a guest whose connections are sockets of the host: link-local
-/// addresses (RFC 3927, RFC 4291 §2.5.6) and multicast groups (RFC 5771 §4, RFC 4291 §2.7).
+/// Ranges on the host's link, which are closed with the user-mode network: link-local addresses (RFC 3927,
+/// RFC 4291 §2.5.6) and multicast groups (RFC 5771 §4, RFC 4291 §2.7).
 const LINK_LOCAL: [(IpAddr, u8); 5] = [
     (IpAddr::V4(Ipv4Addr::new(169, 254, 0, 0)), 16),
     (IpAddr::V4(Ipv4Addr::new(224, 0, 0, 0)), 24),
@@ -24,15 +24,15 @@ const LINK_LOCAL: [(IpAddr, u8); 5] = [
     (IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0)), 16),
 ];
 
-/// Ranges by which a host reaches itself: 0.0.0.0/8 and 127.0.0.0/8 (RFC 1122 §3.2.1.3), `::`, `::1` and
-/// IPv4-compatible addresses (RFC 4291 §2.5).
+/// Ranges of addresses with which a host reaches itself: 0.0.0.0/8 and 127.0.0.0/8 (RFC 1122 §3.2.1.3), `::`,
+/// `::1` and IPv4-compatible addresses (RFC 4291 §2.5).
 const LOOPBACK: [(IpAddr, u8); 3] = [
     (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8),
     (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
     (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 96),
 ];
 
-/// A range, and whether its addresses are open.
+/// A range, and true if its addresses are open.
 type Rule = (Prefix, bool);
 
 /// Rules of the operator.
@@ -43,12 +43,12 @@ pub struct EgressOptions {
     is_closed: bool,
 }
 
-/// Networks of the host, for a guest whose connections are sockets of the host.
+/// The host's network configuration, as far as the policy of the user-mode network depends on it.
 #[derive(Clone, Debug, Default)]
 pub struct HostNetwork {
     /// Addresses of the host's interfaces, which are closed.
     pub addresses: Vec<IpAddr>,
-    /// DNS servers that the guest may ask at closed addresses.
+    /// DNS servers that the guest may query even at closed addresses.
     pub nameservers: Vec<IpAddr>,
 }
 
@@ -86,7 +86,7 @@ impl EgressOptions {
     ///
     /// # Errors
     ///
-    /// They are closed.
+    /// They are closed already.
     pub fn close(&mut self) -> Result<(), String> {
         if mem::replace(&mut self.is_closed, true) {
             return Err("egress= is given twice: a guest has one".to_owned());
@@ -118,18 +118,18 @@ fn is_loopback(range: Prefix) -> bool {
     LOOPBACK.iter().any(|&(address, length)| range.is_within(Prefix::new(address, length)))
 }
 
-/// Open addresses, for fast look-up.
+/// The result of the rules: open and closed addresses, for fast look-up.
 #[derive(Clone, Debug)]
 pub struct EgressPolicy {
-    /// First address of each range, in ascending order from 0 on, and true if the range is open. A range ends
-    /// where the next one begins.
+    /// First address of each range, in ascending order, and true if the range is open. The first range begins
+    /// at 0, and each range ends where the next one begins.
     ranges: Vec<(u128, bool)>,
     nameservers: Vec<u128>,
 }
 
 impl EgressPolicy {
-    /// Policy for a backend whose connections are sockets of the host: link-local addresses and those of the
-    /// host are closed unless the operator opens them.
+    /// Returns the policy for the user-mode network. Link-local addresses and the host's own addresses are
+    /// closed unless the operator opens them.
     #[must_use]
     pub fn of_sockets(options: &EgressOptions, host: &HostNetwork) -> Self {
         let ranges = |ranges: &[(IpAddr, u8)], is_open| -> Vec<Rule> {
@@ -143,8 +143,8 @@ impl EgressPolicy {
         Self::new(rules, options, &host.nameservers)
     }
 
-    /// Policy for a backend that the operator routes: only the rules of `options`. Returns `None` if they
-    /// close nothing.
+    /// Returns the policy for a network interface, which the operator routes: only the rules of `options`
+    /// count. Returns `None` if these close nothing.
     #[must_use]
     pub fn of_interface(options: &EgressOptions, nameservers: &[IpAddr]) -> Option<Self> {
         options.closes_any().then(|| Self::new(Vec::new(), options, nameservers))
@@ -153,23 +153,24 @@ impl EgressPolicy {
     fn new(mut rules: Vec<Rule>, options: &EgressOptions, nameservers: &[IpAddr]) -> Self {
         let all = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
         rules.extend(all.map(|address| (Prefix::new(address, 0), !options.is_closed)));
-        // The operator's come last: of rules with the same range the last one decides.
+        // The operator's rules come last, because the last of several rules with the same range decides.
         rules.extend(&options.rules);
-        // The decision can only change where a range begins, or just after the end of one.
+        // The decision can change only at the first address of a range, or at the first address after a
+        // range.
         let bounds = rules.iter().flat_map(|(range, _)| [Some(range.first()), range.last().checked_add(1)]);
         let mut bounds: Vec<u128> = bounds.flatten().collect();
         bounds.sort_unstable();
         bounds.dedup();
         let mut ranges: Vec<_> = bounds.into_iter().map(|first| (first, decide(&rules, first))).collect();
-        // Keeps the first of adjacent ranges that are alike.
+        // Merges adjacent ranges that are both open or both closed.
         ranges.dedup_by_key(|(_, is_open)| *is_open);
         Self { ranges, nameservers: nameservers.iter().copied().map(bits).collect() }
     }
 
     /// Returns true if the guest may open connections to this address.
     ///
-    /// An IPv6 address of NAT64 or 6to4 contains an IPv4 address, to which a router would connect. It is open
-    /// only if both addresses are open.
+    /// An IPv6 address of NAT64 or 6to4 contains an IPv4 address, to which a router would forward the
+    /// connection. It is open only if both addresses are open.
     #[must_use]
     pub fn is_open(&self, address: IpAddr) -> bool {
         let address = bits(address);
@@ -195,8 +196,8 @@ fn decide(rules: &[Rule], address: u128) -> bool {
     matching.max_by_key(|(range, _)| range.length()).is_some_and(|(_, is_open)| *is_open)
 }
 
-/// The IPv4 address in an address of NAT64 (64:ff9b::/96, RFC 6052 §2.1) or 6to4 (2002::/16, RFC 3056 §2), as
-/// its IPv4-mapped address.
+/// Returns the IPv4 address in an address of NAT64 (64:ff9b::/96, RFC 6052 §2.1) or 6to4 (2002::/16, RFC 3056
+/// §2), as an IPv4-mapped address; `None` for other addresses.
 fn embedded(address: u128) -> Option<u128> {
     let [.., a, b, c, d] = address.to_be_bytes();
     match address.to_be_bytes() {
@@ -264,7 +265,7 @@ mod tests {
             "::ffff:127.0.0.1 ::ffff:169.254.169.254 64:ff9b::169.254.169.254 64:ff9b::127.0.0.1 64:ff9b::172.17.0.1 \
              2002:a9fe:a9fe::1 2002:7f00:1::",
         );
-        // Both have to be open.
+        // Both the IPv6 address and the embedded address must be open.
         check(&sockets("+64:ff9b::/96"), "64:ff9b::8.8.8.8", "64:ff9b::169.254.169.254");
         check(&sockets("-64:ff9b::/96"), "8.8.8.8", "64:ff9b::8.8.8.8");
         check(&sockets("none +8.8.8.8"), "8.8.8.8 ::ffff:8.8.8.8", "64:ff9b::8.8.8.8");
@@ -329,7 +330,7 @@ mod tests {
     }
 
     proptest! {
-        /// A rule at a time, without sorted ranges.
+        /// The reference implementation checks one rule after the other, without sorted ranges.
         #[test]
         fn policy_agrees_with_a_search_of_the_rules(
             rules in vec((near(), 0_u8..=64, any::<bool>()), 0..12),

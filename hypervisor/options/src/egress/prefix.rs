@@ -10,17 +10,17 @@ const MAPPED: u8 = 96;
 /// Length in bits of an IPv6 address.
 const BITS: u8 = 128;
 
-/// A range of addresses with a common prefix. An IPv4 address is the same as its IPv4-mapped IPv6 address: a
-/// socket that connects to the one reaches the other.
+/// A range of addresses with a common prefix. An IPv4 address and its IPv4-mapped IPv6 address count as the
+/// same address, because sockets reach the same host with either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// First address.
     first: u128,
-    /// Length of the prefix in bits, of an IPv6 address.
+    /// Length of the prefix in bits, as for an IPv6 address.
     length: u8,
 }
 
-/// The bits of an address; for IPv4, those of its IPv4-mapped IPv6 address.
+/// Returns the bits of an IPv6 address, or of the IPv4-mapped IPv6 address of an IPv4 address.
 pub(super) fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -29,8 +29,8 @@ pub(super) fn bits(address: IpAddr) -> u128 {
 }
 
 impl Prefix {
-    /// The range of the addresses that share the first `length` bits with `address`, or `address` alone if it
-    /// has fewer bits.
+    /// Returns the range of addresses that share the first `length` bits with `address`. The range is
+    /// `address` alone if `address` has fewer bits.
     #[must_use]
     pub fn new(address: IpAddr, length: u8) -> Self {
         let length = if address.is_ipv4() { length.saturating_add(MAPPED) } else { length }.min(BITS);
@@ -38,13 +38,13 @@ impl Prefix {
         Self { first: range.first & !range.host_mask(), ..range }
     }
 
-    /// The range of a single address.
+    /// Returns the range of a single address.
     #[must_use]
     pub fn of_host(address: IpAddr) -> Self {
         Self::new(address, BITS)
     }
 
-    /// Length of the prefix in bits, of an IPv6 address.
+    /// Returns the length of the prefix in bits, as for an IPv6 address.
     pub(super) fn length(self) -> u8 {
         self.length
     }
@@ -67,7 +67,7 @@ impl Prefix {
         self.length >= other.length && other.contains(self.first)
     }
 
-    /// Mask of the bits after the prefix.
+    /// Returns the mask of the bits after the prefix.
     fn host_mask(self) -> u128 {
         u128::MAX.checked_shr(self.length.into()).unwrap_or(0)
     }

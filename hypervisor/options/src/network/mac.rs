@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A unicast MAC address, not zero.
+/// A unicast MAC address. It is not zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacAddress([u8; 6]);
 
@@ -11,13 +11,13 @@ impl MacAddress {
     /// Address that QEMU gives to a guest's first network device by default.
     pub const QEMU: Self = Self([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 
-    /// Bytes of the address in transmission order.
+    /// Returns the bytes of the address in transmission order.
     #[must_use]
     pub const fn bytes(self) -> [u8; 6] {
         self.0
     }
 
-    /// A locally administered unicast address from random bytes.
+    /// Returns a locally administered unicast address that is made from random bytes.
     #[must_use]
     pub const fn local([_, a, b, c, d, e]: [u8; 6]) -> Self {
         Self([0x02, a, b, c, d, e])

@@ -1,8 +1,9 @@
 //! Packs a folder into an archive, while other processes may change the folder.
 //!
-//! Each folder is read, and each name in it opened, by a descriptor, never through a link or into another
-//! file system ([`beneath`]). Contents and attributes of a file are both read from the inode that was opened.
-//! So nothing outside of the folder is packed, even if a process replaces a name meanwhile.
+//! Each folder is read through a descriptor, and each name in it is opened relative to this descriptor,
+//! without following links or entering another file system ([`beneath`]). Contents and attributes of a file
+//! are both read from the opened inode. So nothing outside the folder is packed, even if a process replaces a
+//! name meanwhile.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -18,15 +19,15 @@ use tar::{Builder, EntryType, Header};
 use super::{RootError, RootTree};
 use crate::open::{beneath, reopen};
 
-/// Maximum depth of folders. Each level takes stack, and an open descriptor: a process may have 1,024 by
-/// default.
+/// Maximum depth of folders. Each level takes stack space and an open descriptor, and a process may have only
+/// 1,024 descriptors by default.
 const MAX_DEPTH: usize = 256;
 
 /// Minimum size in bytes of an entry in an archive: a header.
 const ENTRY_SIZE: u64 = 512;
 
-/// Packs the open folder whose path is `path`: names in order, so that the same tree gives the same archive;
-/// owners are left out. It ends when the archive has more than `limit` bytes.
+/// Packs the open folder whose path is `path`. Names are sorted, so that the same tree gives the same
+/// archive. Owners are left out. Returns an error as soon as the archive has more than `limit` bytes.
 pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<RootTree, RootError> {
     let mut packer = Packer {
         path,
@@ -50,18 +51,18 @@ struct Packer<'a> {
     path: &'a Path,
     limit: u64,
     archive: Builder<Vec<u8>>,
-    /// First name of each file with several ones, by device and inode.
+    /// First name of each file that has several names, by device and inode.
     first_names: HashMap<(u64, u64), PathBuf>,
     left_out: Vec<PathBuf>,
 }
 
 impl Packer<'_> {
-    /// Path on the host for messages, without `.` in it.
+    /// Returns the path on the host for messages, without `.`.
     fn path_of(&self, name: &Path) -> PathBuf {
         self.path.join(name).components().collect()
     }
 
-    /// Checks that there is room for `size` further bytes.
+    /// Checks that there is room for `size` more bytes.
     fn require_room(&self, size: u64) -> Result<(), RootError> {
         let archived = self.archive.get_ref().len() as u64;
         if archived.saturating_add(size) <= self.limit {
@@ -86,7 +87,7 @@ impl Packer<'_> {
         Ok(())
     }
 
-    /// Names in a folder, in order, unless they are more than the archive could have.
+    /// Returns the sorted names in a folder, or an error if there are more than fit into the archive.
     fn names(&self, path: &Path, folder: &File) -> Result<Vec<Vec<u8>>, RootError> {
         let failed = |error: rustix::io::Errno| failed(path, error.into());
         let mut names = Vec::new();
@@ -155,7 +156,7 @@ impl Packer<'_> {
         added.map_err(|error| failed(path, error))
     }
 
-    /// The name under which the same file was added before.
+    /// Returns the name under which the same file was added before.
     fn first_name(&mut self, name: &Path, metadata: &Metadata) -> Option<PathBuf> {
         if metadata.nlink() < 2 {
             return None;
@@ -171,7 +172,7 @@ fn open(inode: &File, flags: OFlags) -> io::Result<File> {
     Ok(reopen(inode, OFlags::RDONLY | flags)?.into())
 }
 
-/// The header of an entry without size.
+/// Returns the header of an entry whose size is 0.
 fn header(metadata: &Metadata, entry_type: EntryType) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(entry_type);

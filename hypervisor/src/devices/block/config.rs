@@ -8,17 +8,18 @@ use virtio_bindings::virtio_blk::{
 /// Maximum number of descriptors of `requestq`.
 pub(super) const QUEUE_SIZES: [u16; 1] = [128];
 
-/// Unit of capacity and positions, in bytes; also the logical block size.
+/// Size of a sector in bytes: the unit of capacity and positions, and the logical block size.
 pub const SECTOR_SIZE: u32 = 512;
 
-/// `seg_max`: maximum number of data buffers of a request. A request header and a status byte come with them.
+/// `seg_max`: maximum number of data buffers of a request. Two more descriptors are for the header and the
+/// status byte.
 const MAX_SEGMENTS: u32 = QUEUE_SIZES[0] as u32 - 2;
 
 /// `size_max`: maximum size in bytes of a data buffer.
 const MAX_SEGMENT_SIZE: u32 = 128 * 1024;
 
-/// Maximum size in bytes of the data of a request, about 16 MiB. Follows from `seg_max` and `size_max`, so
-/// that a conforming driver never exceeds it.
+/// Maximum size in bytes of the data of a request, about 16 MiB. It is the product of `seg_max` and
+/// `size_max`, so a conforming driver never exceeds it.
 pub(super) const MAX_DATA: u32 = MAX_SEGMENTS * MAX_SEGMENT_SIZE;
 
 /// Answer to `VIRTIO_BLK_T_GET_ID`: the device ID string, padded with zeros.
@@ -33,7 +34,8 @@ pub(super) fn features(is_read_only: bool) -> u64 {
     always | u64::from(is_read_only) << VIRTIO_BLK_F_RO
 }
 
-/// Configuration space (`struct virtio_blk_config`, virtio 1.2 §5.2.4) of a disk of `sectors`.
+/// Returns the configuration space (`struct virtio_blk_config`, virtio 1.2 §5.2.4) of a disk with `sectors`
+/// sectors.
 pub(super) fn config_space(sectors: u64) -> Vec<u8> {
     // capacity, size_max, seg_max, geometry (not offered), blk_size.
     let numbers = [MAX_SEGMENT_SIZE, MAX_SEGMENTS, 0, SECTOR_SIZE].map(u32::to_le_bytes);

@@ -1,4 +1,4 @@
-//! The raw file behind a disk.
+//! The raw file that backs a disk.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -21,19 +21,19 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    /// Disk as large as the file, rounded down to whole sectors.
+    /// Creates a disk as large as the file, rounded down to whole sectors.
     pub(super) fn new(mut file: File) -> io::Result<Self> {
-        // stat(2) reports the size of a block device as 0: seek to its end instead.
+        // Seeks to the end, because stat(2) reports the size of a block device as 0.
         let sectors = file.seek(SeekFrom::End(0))? / u64::from(SECTOR_SIZE);
         Ok(Self { file, sectors, flush_error: OnceCell::new() })
     }
 
-    /// Capacity in sectors.
+    /// Returns the capacity in sectors.
     pub(super) fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Offset in the file of `length` bytes from `sector` on, if all of them are on the disk.
+    /// Returns the offset of `sector` in the file, if `length` bytes beginning there are on the disk.
     pub(super) fn offset(&self, sector: u64, length: usize) -> Result<u64, BlockRequestError> {
         let beyond = BlockRequestError::Invalid("request beyond the end of the disk");
         let count = (length as u64).div_ceil(SECTOR_SIZE.into());
@@ -67,8 +67,9 @@ impl DiskFile {
         })
     }
 
-    /// Commits completed writes to stable storage (fdatasync(2)). Once it has failed, it always fails: Linux
-    /// reports an error of a write-back once, drops the data, and reports success afterwards.
+    /// Commits completed writes to stable storage (fdatasync(2)). After the first failure, all later calls
+    /// fail, too: Linux reports a write-back error only once, drops the data, and would report success
+    /// afterwards.
     pub(super) fn flush(&self) -> Result<(), DeviceError> {
         Ok(self.flush_by(File::sync_data)?)
     }
@@ -78,7 +79,7 @@ impl DiskFile {
             return Err(io::Error::from_raw_os_error(error));
         }
         sync(&self.file).inspect_err(|error| {
-            // It is set once: after that the file is not flushed.
+            // Cannot fail: after the first failure the file is not flushed again, so this is set only once.
             let _: Result<(), i32> = self.flush_error.set(error.raw_os_error().unwrap_or(libc::EIO));
         })
     }

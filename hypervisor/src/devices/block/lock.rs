@@ -1,9 +1,9 @@
-//! Lock on the file of a disk, which other VMs of uhyve and of QEMU respect.
+//! Lock on the file of a disk. Other VMs of uhyve and QEMU respect the lock.
 //!
-//! The lock is a set of open file description locks (fcntl(2), `F_OFD_SETLK`) on bytes of the file, as
-//! QEMU's: for each kind of access there is a byte that is locked by those who use it, and a byte that is
-//! locked by those who deny it to others. Both may lie beyond the end of the file. flock(2) would not
-//! conflict with them.
+//! As in QEMU, the lock is a set of open file description locks (fcntl(2), `F_OFD_SETLK`) on bytes of the
+//! file. For each kind of access there are two bytes: programs that use the access lock the first, and
+//! programs that deny the access to others lock the second. Both bytes may lie beyond the end of the file.
+//! flock(2) cannot be used, because it does not conflict with these locks.
 
 use std::fs::File;
 use std::io;
@@ -12,19 +12,21 @@ use std::os::fd::AsFd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
-/// Offset of the byte that is locked by users of an access, plus the access (QEMU, block/file-posix.c).
+/// Offset to which the number of an access is added: the byte that users of the access lock (QEMU,
+/// block/file-posix.c).
 const USED: libc::off_t = 100;
 
-/// Offset of the byte that is locked by those who deny an access to others, plus the access.
+/// Offset to which the number of an access is added: the byte that programs lock that deny the access to
+/// others.
 const DENIED: libc::off_t = 200;
 
-/// Kinds of access (QEMU, `BLK_PERM_`, as numbers of bits): reads of consistent data, writes, changes of the
+/// Numbers of accesses (bit numbers of QEMU's `BLK_PERM_*`): reads of consistent data, writes, changes of the
 /// size.
 const READ: libc::off_t = 0;
 const WRITE: libc::off_t = 1;
 const RESIZE: libc::off_t = 3;
 
-/// Kinds of a lock on a byte (`struct flock`).
+/// Types of a lock on a byte (`struct flock`).
 const SHARED: libc::c_int = libc::F_RDLCK;
 const EXCLUSIVE: libc::c_int = libc::F_WRLCK;
 
@@ -33,12 +35,12 @@ const EXCLUSIVE: libc::c_int = libc::F_WRLCK;
 pub(crate) enum LockError {
     /// Another VM, or another program, uses the file in a way that excludes this one.
     InUse,
-    /// The host fails: the file system may lack locks.
+    /// The host returned an error, for example because the file system has no locks.
     Host(io::Error),
 }
 
-/// Locks a disk until the last descriptor of this open file is closed. Any number of readers may have a disk,
-/// or one writer; neither lets others change its size.
+/// Locks a disk until the last descriptor of this open file is closed. A disk may have either any number of
+/// readers or one writer. Both deny other programs changes of the disk's size.
 ///
 /// # Errors
 ///
@@ -48,21 +50,22 @@ pub(crate) fn lock(file: &File, is_read_only: bool) -> Result<(), LockError> {
 }
 
 fn try_lock(file: &File, is_read_only: bool) -> Result<(), Errno> {
-    // A writer excludes another one by the type of its locks, so that one of two wins. QEMU's writers lock
-    // the same bytes, shared.
+    // Writers of uhyve exclude each other because their locks are exclusive, so one of two writers that start
+    // at the same time wins. QEMU's writers take shared locks on the same bytes.
     if !is_read_only {
         lock_byte(file, USED + WRITE, EXCLUSIVE)?;
     }
     lock_byte(file, DENIED + WRITE, if is_read_only { SHARED } else { EXCLUSIVE })?;
     lock_byte(file, DENIED + RESIZE, SHARED)?;
     lock_byte(file, USED + READ, SHARED)?;
-    // After the locks: of two that start at the same time, at least one finds those of the other.
+    // The check comes after the locks are taken: of two programs that start at the same time, at least one
+    // then finds the locks of the other.
     for byte in [USED + WRITE, USED + RESIZE, DENIED + READ] {
         match holder(file, byte)? {
             None => {}
-            // A writer of uhyve that starts now, and that this reader's shared lock on DENIED + WRITE has
-            // refused or will refuse: one that runs would have that byte exclusively. Without this, both
-            // would be refused.
+            // The holder is a writer of uhyve that is just starting: a running writer would hold DENIED +
+            // WRITE exclusively, and this reader has a shared lock there. That lock has refused or will
+            // refuse the writer. So this reader continues; otherwise both would be refused.
             Some(EXCLUSIVE) if is_read_only && byte == USED + WRITE => {}
             Some(_) => return Err(Errno::EAGAIN),
         }
@@ -74,7 +77,7 @@ fn lock_byte(file: &File, byte: libc::off_t, kind: libc::c_int) -> Result<(), Er
     fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&byte_lock(byte, kind))).map(drop)
 }
 
-/// Kind of the lock that another open file has on this byte, if one has.
+/// Returns the type of the lock that another open file has on this byte; `None` if there is no lock.
 fn holder(file: &File, byte: libc::off_t) -> Result<Option<libc::c_int>, Errno> {
     let mut lock = byte_lock(byte, EXCLUSIVE);
     fcntl(file.as_fd(), FcntlArg::F_OFD_GETLK(&mut lock))?;
@@ -89,8 +92,8 @@ fn byte_lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
 impl From<Errno> for LockError {
     fn from(error: Errno) -> Self {
         match error {
-            // Open file description locks never fail with EACCES for that reason, as POSIX permits for
-            // others: it is a denied access.
+            // A conflict is always EAGAIN. POSIX also permits EACCES for other kinds of locks, but here
+            // EACCES means that access is denied.
             Errno::EAGAIN => Self::InUse,
             error => Self::Host(error.into()),
         }
@@ -130,7 +133,7 @@ mod tests {
         }
     }
 
-    /// The writer has its first lock when the reader takes all of its own.
+    /// The writer has only its first lock when the reader takes all of its locks.
     #[test]
     fn one_of_a_writer_and_a_reader_that_start_at_the_same_time_wins() {
         let disk = NamedTempFile::new().unwrap();
@@ -139,14 +142,14 @@ mod tests {
         assert!(lock(&reader, true).is_ok());
         assert_eq!(lock_byte(&writer, DENIED + WRITE, EXCLUSIVE), Err(Errno::EAGAIN));
         drop(reader);
-        // The other way round: the writer is first at the byte that decides.
+        // The other order: the writer is first at the byte that decides.
         lock_byte(&writer, DENIED + WRITE, EXCLUSIVE).unwrap();
         assert!(is_in_use(&disk, true));
         lock(&writer, false).unwrap();
     }
 
-    /// The bytes that QEMU locks, shared: those of accesses that it uses, and those of accesses that it
-    /// denies.
+    /// Each case is the set of bytes on which QEMU has shared locks: bytes of accesses that it uses, and
+    /// bytes of accesses that it denies.
     #[test]
     fn disks_of_qemu_are_respected() {
         for (bytes, blocks_writer, blocks_reader) in [

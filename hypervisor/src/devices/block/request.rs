@@ -19,9 +19,9 @@ pub(super) struct BlockRequest {
 /// Operation of a request.
 #[derive(Debug)]
 pub(super) enum BlockOperation {
-    /// `VIRTIO_BLK_T_IN`: read from `sector` on into `data`.
+    /// `VIRTIO_BLK_T_IN`: read into `data`, beginning at `sector`.
     Read { sector: u64, data: Buffers },
-    /// `VIRTIO_BLK_T_OUT`: write `data` from `sector` on.
+    /// `VIRTIO_BLK_T_OUT`: write `data`, beginning at `sector`.
     Write { sector: u64, data: Buffers },
     /// `VIRTIO_BLK_T_FLUSH`: commit completed writes to stable storage.
     Flush,
@@ -37,8 +37,8 @@ pub(super) enum BlockOperation {
 const HEADER_SIZE: usize = 16;
 
 impl BlockRequest {
-    /// Parses the header at the start of the device-readable part, and splits off the status: the last
-    /// device-writable byte. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
+    /// Parses the header at the start of the device-readable part. Splits off the last device-writable byte,
+    /// which is the status. The boundaries of the buffers carry no meaning (virtio 1.2 §2.7.4).
     ///
     /// # Errors
     ///

@@ -321,7 +321,7 @@ fn limited_disk_executes_requests_at_the_rate_and_the_rest_at_the_end() {
         (harness.driver.used().len(), progress, block.host_event(0).is_some())
     };
     let block = &mut harness.block;
-    // A queue that is served again, as after a kick, gains nothing by that.
+    // Serving a queue again, as after a kick, must not admit more requests.
     for (milliseconds, count) in [(0, 2), (0, 0), (99, 0), (100, 1), (350, 2)] {
         time.store(milliseconds * 1_000_000, Relaxed);
         assert_eq!(serve(block), (count, QueueProgress::Blocked, true), "{milliseconds}");
@@ -339,7 +339,8 @@ fn limited_disk_counts_the_bytes_of_requests() {
     for _ in 0..2 {
         harness.driver.send(&[(HEADER, 16, false), (DATA, 512, true), (STATUS, 1, true)]);
     }
-    // 529 bytes of a bucket with 100, and one byte for the next request.
+    // The first request takes 529 tokens from a bucket of 100. The bucket must receive 430: 429 of debt, and
+    // one for the next request.
     for (milliseconds, count) in [(0, 1), (429, 0), (430, 1)] {
         time.store(milliseconds * 1_000_000, Relaxed);
         let progress = harness.block.process(0, &mut harness.queue, &harness.driver.memory).unwrap();

@@ -9,7 +9,7 @@ pub(crate) const TRANSMITQ: usize = 1;
 /// Maximum number of descriptors of each queue.
 pub(super) const QUEUE_SIZES: [u16; 2] = [256, 256];
 
-/// Size in bytes of the copies by which output leaves guest memory.
+/// Maximum size in bytes of a chunk in which output is copied from guest memory.
 pub(super) const TX_CHUNK: usize = 64 * 1024;
 
 /// Maximum size in bytes of one descriptor chain of output.

@@ -4,7 +4,8 @@
 //! the clipboard, overwrite earlier lines, or make the terminal send input as if the user had typed it.
 //! [`Escaper`] is a filter between the guest and the terminal. It splits the output into characters and
 //! sequences, passes text and a few harmless sequences, and replaces all others by text that shows them.
-//! Output comes in parts, so an incomplete character or sequence at the end of a part waits for the next one.
+//! Output arrives in parts, so an incomplete character or sequence at the end of a part is held back until
+//! the next part.
 
 use std::fmt::Write;
 use std::str;
@@ -24,16 +25,16 @@ const RESET: &[u8] = b"\x1b[m";
 /// and sequences that set colours or erase a line.
 #[derive(Debug, Default)]
 pub(super) struct Escaper {
-    /// Start of a character or a sequence whose end has not been output yet.
+    /// Start of a character or a sequence whose end has not arrived yet.
     pending: Vec<u8>,
     /// True if a sequence has set colours or other attributes that are still in effect.
     has_attributes: bool,
 }
 
-/// First character or sequence of a text.
+/// A character, a sequence, or a run of plain text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// Text of this many bytes that is passed through.
+    /// Text of this number of bytes, which is passed through.
     Text(usize),
     /// Control character of one byte.
     Control(u8),
@@ -44,8 +45,8 @@ enum Token {
 }
 
 impl Escaper {
-    /// Returns the visible form of `bytes`, together with the pending bytes of the last call. An incomplete
-    /// character or sequence at the end stays pending.
+    /// Returns the visible form of the pending bytes of the last call and `bytes`. An incomplete character or
+    /// sequence at the end stays pending.
     pub(super) fn escape(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let (mut visible, mut rest) = (Vec::with_capacity(bytes.len()), self.pending.as_slice());
@@ -61,8 +62,8 @@ impl Escaper {
         visible
     }
 
-    /// Returns the visible form of the pending bytes at the end of all output, and resets colours if some are
-    /// set.
+    /// Ends the output: returns the visible form of the pending bytes, and a sequence that resets colours if
+    /// any are set.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         let mut visible = Vec::new();
         for byte in std::mem::take(&mut self.pending) {
@@ -81,8 +82,8 @@ impl Escaper {
     }
 }
 
-/// Returns true if attributes may be in effect after a sequence that sets or resets them; `None` for other
-/// output.
+/// Returns true if attributes may be in effect after the sequence `output`, which sets or resets them; `None`
+/// if `output` is not such a sequence.
 fn sets_attributes(output: &[u8]) -> Option<bool> {
     let parameters = output.strip_prefix(b"\x1b[")?.strip_suffix(b"m")?;
     // An empty parameter is 0, and resets all attributes. A 0 after other parameters may be the number of a
@@ -113,7 +114,7 @@ impl Token {
     }
 }
 
-/// First character or sequence of `bytes`; `None` if there is none, or if it is incomplete.
+/// Returns the first token of `bytes`; `None` if `bytes` is empty, or the token is incomplete.
 fn next(bytes: &[u8]) -> Option<Token> {
     match *bytes.first()? {
         b'\n' | b'\r' | b'\t' | b' '..=b'~' => Some(Token::Text(1)),
@@ -123,7 +124,7 @@ fn next(bytes: &[u8]) -> Option<Token> {
     }
 }
 
-/// Control sequence, which ESC begins.
+/// Returns the token at an ESC: a control sequence, if it is permitted, otherwise the ESC alone.
 fn control_sequence(bytes: &[u8]) -> Option<Token> {
     let escape = Some(Token::Control(0x1b));
     if *bytes.get(1)? != b'[' {
@@ -139,7 +140,7 @@ fn control_sequence(bytes: &[u8]) -> Option<Token> {
     if is_permitted { Some(Token::Text(end + 1)) } else { escape }
 }
 
-/// Character above ASCII, whose first byte is `first`.
+/// Returns the token of a character above ASCII, whose first byte is `first`.
 fn character(bytes: &[u8], first: u8) -> Option<Token> {
     let start = bytes.get(..4).unwrap_or(bytes);
     let (valid, error) = match str::from_utf8(start) {

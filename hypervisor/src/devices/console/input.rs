@@ -1,4 +1,4 @@
-//! Input of the host, the source of `receiveq`.
+//! Input of the host, which fills `receiveq`.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,28 +13,28 @@ const CHUNK: usize = 4096;
 
 /// Input of the host, framed as the guest's kernel expects it ([`hermit_interface::console`]).
 ///
-/// It is read only while a read is known not to block, and at most one chunk ahead of the guest: input that
-/// the guest does not read stays with the host.
+/// It is read only when a read does not block, and at most one chunk in advance, so input that the guest does
+/// not read stays with the host.
 #[derive(Debug)]
 pub struct ConsoleInput {
     source: File,
     is_quoted: bool,
     readiness: Option<EventValidity>,
     has_ended: bool,
-    /// Framed bytes. Those from [`Self::consumed`] on are not yet in the guest's buffers.
+    /// Framed bytes. The bytes after the first [`Self::consumed`] are not yet in the guest's buffers.
     framed: Vec<u8>,
     consumed: usize,
 }
 
 impl ConsoleInput {
-    /// Input from a pipe or a file: control characters are quoted, so that the guest reads every byte
-    /// unchanged, and the end of the input becomes an end-of-file character.
+    /// Creates an input from a pipe or a file. Control characters are quoted, so that the guest's program
+    /// reads every byte unchanged. The end of the input becomes an end-of-file character.
     #[must_use]
     pub fn quoted(source: File) -> Self {
         Self::new(source, true)
     }
 
-    /// Input from a terminal in raw mode: control characters keep their meaning.
+    /// Creates an input from a terminal in raw mode. Control characters keep their meaning.
     #[must_use]
     pub fn raw(source: File) -> Self {
         Self::new(source, false)
@@ -44,7 +44,7 @@ impl ConsoleInput {
         Self { source, is_quoted, readiness: None, has_ended: false, framed: Vec::new(), consumed: 0 }
     }
 
-    /// File descriptor to poll; `None` once the input has ended.
+    /// Returns the file descriptor to poll; `None` once the input has ended.
     pub(super) fn fd(&self) -> Option<RawFd> {
         (!self.has_ended).then(|| self.source.as_raw_fd())
     }
@@ -56,7 +56,7 @@ impl ConsoleInput {
         }
     }
 
-    /// Framed bytes that the guest has not received yet.
+    /// Returns the framed bytes that the guest has not received yet.
     pub(super) fn pending(&self) -> &[u8] {
         self.framed.get(self.consumed..).unwrap_or_default()
     }
@@ -66,7 +66,8 @@ impl ConsoleInput {
         self.consumed = self.consumed.saturating_add(count);
     }
 
-    /// Reads a chunk if nothing is pending and the input is ready. Returns whether anything is pending then.
+    /// Reads a chunk if nothing is pending and the input is ready. Returns true if bytes are pending
+    /// afterwards.
     pub(super) fn fetch(&mut self) -> bool {
         if self.pending().is_empty() && !self.has_ended && self.readiness.is_some() {
             self.read();

@@ -1,4 +1,4 @@
-//! Output of the guest on the host, the destination of `transmitq`.
+//! Output of the guest: the host's streams to which `transmitq` is written.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,44 +18,44 @@ use crate::devices::virtio::QueueSink;
 /// shares it may have set `O_NONBLOCK`).
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A stream of the host, shared by all its writers. One call of [`Self::write`] is atomic with respect to the
-/// others.
+/// A stream of the host, shared by all its writers. Calls of [`Self::write`] do not interleave.
 ///
-/// An error, such as a pipe without a reader, is reported once. Later output is dropped, so that the stream
-/// never has a gap.
+/// An error, such as a pipe without a reader, is reported once. All later output is dropped, so that the
+/// stream never has a gap.
 #[derive(Clone)]
 pub struct Output(Arc<OutputState>);
 
 struct OutputState {
     sink: Mutex<HostStream>,
-    /// Chunks that [`Output::buffer`] has taken; the holder of the sink's lock writes and removes them.
+    /// Chunks that [`Output::buffer`] has added. The holder of the sink's lock writes and removes them.
     buffered: Mutex<VecDeque<Vec<u8>>>,
 }
 
 struct HostStream {
     stream: Box<dyn Write + Send>,
-    /// File of the stream, to ask whether it takes bytes; `None` if the stream always does.
+    /// File of the stream, which is polled to find out if it takes bytes; `None` if the stream always takes
+    /// bytes.
     file: Option<Arc<File>>,
     escaper: Option<Escaper>,
     failure: Option<ErrorKind>,
 }
 
 impl Output {
-    /// Output to this stream, which never waits, every byte unchanged.
+    /// Creates an output to this stream, which must never block. Every byte is written unchanged.
     #[must_use]
     pub fn new(stream: Box<dyn Write + Send>) -> Self {
         Self::with(HostStream { stream, file: None, escaper: None, failure: None })
     }
 
-    /// Output to a terminal: control characters are replaced by a visible form, other than those of text and
-    /// colours.
+    /// Creates an output to a terminal. Control characters are replaced by a visible form, except those for
+    /// text layout and colours.
     #[must_use]
     pub fn escaped(stream: Box<dyn Write + Send>) -> Self {
         let escaper = Some(Escaper::default());
         Self::with(HostStream { stream, file: None, escaper, failure: None })
     }
 
-    /// Output to a file, whose reader may let it wait.
+    /// Creates an output to a file, such as a pipe, whose reader may block it.
     #[must_use]
     pub fn file(file: File, is_escaped: bool) -> Self {
         let file = Arc::new(file);
@@ -72,7 +72,7 @@ impl Output {
         Self(Arc::new(OutputState { sink: Mutex::new(stream), buffered: Mutex::default() }))
     }
 
-    /// Buffers a chunk, which the surrounding [`QueueSink::write_after`] writes.
+    /// Buffers a chunk. The [`QueueSink::write_after`] in which this is called writes it.
     pub(super) fn buffer(&self, chunk: Vec<u8>) {
         self.buffered().push_back(chunk);
     }
@@ -82,8 +82,8 @@ impl Output {
         self.lock().write(bytes);
     }
 
-    /// Writes all of `bytes`, a few, if that does not have to wait for another writer or for the reader of
-    /// the stream. Returns true if they were written.
+    /// Writes all of `bytes`, which must be few, unless this would block for another writer or for the reader
+    /// of the stream. Returns true if they were written.
     pub fn try_write(&self, bytes: &[u8]) -> bool {
         let mut sink = match self.0.sink.try_lock() {
             Err(TryLockError::WouldBlock) => return false,
@@ -97,7 +97,7 @@ impl Output {
         is_ready
     }
 
-    /// Error that has ended the output, if one has.
+    /// Returns the error that has ended the output, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<ErrorKind> {
         self.lock().failure
@@ -134,19 +134,19 @@ impl QueueSink for Output {
 
 impl fmt::Debug for Output {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the failure, whose lock is held as long as a write blocks.
+        // The failure is not printed, because its lock is held as long as a write blocks.
         out.debug_struct("Output").finish_non_exhaustive()
     }
 }
 
 impl HostStream {
-    /// Returns true if a few bytes can be written without waiting: a pipe with room has room for a page
-    /// (pipe(7)).
+    /// Returns true if a few bytes can be written without blocking. A pipe that is writable has room for at
+    /// least a page (pipe(7)).
     fn is_ready(&self) -> bool {
         let Some(file) = &self.file else { return true };
         let mut descriptor = [PollFd::new(file, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // An error is reported by the write.
+        // An error also counts as ready, because the write reports it.
         poll(&mut descriptor, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 

@@ -7,8 +7,8 @@ use super::ConsoleInput;
 use crate::devices::virtio::chain::{Chain, has_available};
 use crate::devices::virtio::{DeviceError, QueueProgress};
 
-/// Fills one descriptor chain after the other. A chain for which there is no input stays in the available
-/// ring.
+/// Fills one descriptor chain after the other with input. When there is no more input, the remaining chains
+/// stay in the available ring.
 ///
 /// # Errors
 ///

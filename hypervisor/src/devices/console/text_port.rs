@@ -14,20 +14,20 @@ pub struct TextPort {
 }
 
 impl TextPort {
-    /// Text port beside `consoles`, which writes to `output`.
+    /// Creates a text port that writes to `output`. Its text comes after the output of `consoles`.
     #[must_use]
     pub fn new(consoles: Vec<Arc<MmioTransport>>, output: Output) -> Self {
         Self { consoles, output }
     }
 
-    /// Writes text after everything that the guest has made available in the consoles' `transmitq` before.
+    /// Writes text, after all output that the guest has already made available in the consoles' `transmitq`.
     pub fn write(&self, text: &[u8]) {
         self.consoles.iter().for_each(|console| console.drain());
         self.output.write(text);
     }
 
-    /// Writes text if the host takes it without waiting. Returns true if it was written. Output that waits in
-    /// a `transmitq` comes after it.
+    /// Writes text if the host's stream takes it without blocking. Returns true if it was written. The text
+    /// may come before output that is still in a `transmitq`.
     pub fn try_write(&self, text: &[u8]) -> bool {
         self.output.try_write(text)
     }
@@ -38,7 +38,7 @@ impl TextPort {
 pub struct TextPorts {
     /// Port of standard output.
     pub output: TextPort,
-    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). All output that the guest has
-    /// printed before a report is written before it, also that of standard output.
+    /// Port of standard error ([`hermit_interface::machine::ERROR_TEXT_PORT`]). Before a text, all earlier
+    /// output of the guest is written, including the output to standard output.
     pub error: TextPort,
 }

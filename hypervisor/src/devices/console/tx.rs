@@ -26,7 +26,7 @@ pub(super) fn transmit(
     })
 }
 
-/// Buffers one descriptor chain: for one write, unless it is longer than [`TX_CHUNK`].
+/// Buffers one descriptor chain as one chunk, or as several if it is longer than [`TX_CHUNK`].
 fn write(output: &Output, mut bytes: Buffers, memory: &GuestMemoryMmap) -> Result<(), DeviceError> {
     if bytes.length() > MAX_TX_CHAIN {
         return Err(DeviceError::Length(bytes.length() as u64));

@@ -6,13 +6,13 @@ use hermit_fuse::TAG_SIZE;
 /// KiB.
 pub(super) const QUEUE_SIZES: [u16; 2] = [64, 512];
 
-/// Index of `hiprio`, the queue of requests that the others must not delay.
+/// Index of `hiprio`. Requests in this queue must not be delayed by those in the other queue.
 pub(super) const HIGH_PRIORITY: usize = 0;
 
 /// Maximum size in bytes of the data of a request or a reply.
 pub(super) const MAX_DATA: usize = 1024 * 1024;
 
-/// Maximum size in bytes of a request without its header: data, and the structure before them.
+/// Maximum size in bytes of a request without its header: data, and the structure before it.
 pub(super) const MAX_REQUEST: usize = MAX_DATA + 4096;
 
 /// Configuration space (virtio 1.2 §5.11.4): tag and number of request queues.

@@ -1,5 +1,5 @@
-//! Access to the host's files: every call names an open descriptor, and at most one component of a path,
-//! which is resolved by [`beneath`].
+//! Access to the host's files. Every call takes an open descriptor, and at most one path component, which
+//! [`beneath`] resolves.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,24 +12,26 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Flags of all opens by a descriptor. An inode cannot become a FIFO after it was looked up. `O_NONBLOCK` is
-/// set nevertheless, because no call here may ever wait for the other end of a FIFO.
+/// Flags with which an inode is opened by its descriptor. FIFOs are not opened, and an inode cannot become a
+/// FIFO after it was looked up. `O_NONBLOCK` is still set, because no call here may ever wait for the other
+/// end of a FIFO.
 const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// Flags of open(2) that the guest chooses when it opens a file.
 const OF_GUEST: OFlags =
     OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DSYNC).union(OFlags::SYNC).union(OFlags::TRUNC);
 
-/// Permission bits that reach the host: no set-id bits.
+/// Permission bits that reach the host: all except the set-user-ID and set-group-ID bits.
 pub(super) const MODE_BITS: u32 = 0o1777;
 
-/// The mounted folder, and the means to open the inode of a descriptor.
+/// The mounted folder, and the directory with which the inode of a descriptor is opened.
 #[derive(Debug)]
 pub(super) struct Folder {
     /// Descriptor of the folder (`O_PATH`).
     pub(super) root: Arc<OwnedFd>,
-    /// `/proc/self/fd`. Opening a number in it opens the inode of that descriptor, whatever its names are by
-    /// now. Without privileges, this is the only way to open an inode by an `O_PATH` descriptor.
+    /// `/proc/self/fd`. Opening a descriptor's number there opens the inode of the descriptor, even if its
+    /// names have changed. Without privileges, this is the only way to open the inode of an `O_PATH`
+    /// descriptor.
     descriptors: OwnedFd,
     /// True if the file system may report errors of writes only when a file is closed.
     reports_at_close: bool,
@@ -45,7 +47,7 @@ const fn reports_at_close(file_system: u64) -> bool {
 }
 
 impl Folder {
-    /// A folder by its descriptor (`O_PATH`), before the process is confined.
+    /// Creates the access to a folder from its descriptor (`O_PATH`). Call it before the process is confined.
     ///
     /// # Errors
     ///
@@ -58,19 +60,20 @@ impl Folder {
     }
 
     /// Writes back the data that close(2) would write back, and reports errors. Returns `ENOSYS` if close(2)
-    /// would report no errors.
+    /// would never report errors; then the guest stops asking.
     pub(super) fn flush(&self, file: &OwnedFd) -> Result<(), Errno> {
-        // Rust's file types ignore the result of close(2), so fdatasync(2) stands for it.
+        // Rust's file types ignore the result of close(2), so fdatasync(2) is used instead.
         if self.reports_at_close { fdatasync(file) } else { Err(Errno::NOSYS) }
     }
 
-    /// Finds a name in a directory: a descriptor (`O_PATH`) of the inode, be it a symbolic link.
+    /// Finds a name in a directory. Returns an `O_PATH` descriptor of the inode, without following a symbolic
+    /// link.
     pub(super) fn lookup(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
         beneath(directory, name, OFlags::PATH, Mode::empty())
     }
 
-    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Devices, FIFOs
-    /// and sockets are not opened: opening them has effects.
+    /// Opens a file or a directory by its descriptor, with the flags that a guest may choose. Refuses
+    /// devices, FIFOs and sockets, because opening them has side effects.
     pub(super) fn reopen(&self, inode: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags & (OF_GUEST | OFlags::DIRECTORY);
         match file_type(&fstat(inode)?) {
@@ -80,16 +83,17 @@ impl Folder {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::ACCESS),
         }
-        // The entry in /proc is a magic link. The inode it leads to is no link.
+        // The entry in /proc is a magic link, so the open must follow it. The inode behind it is not a
+        // symbolic link, as checked above.
         openat(&self.descriptors, number(inode), flags | ALWAYS, Mode::empty())
     }
 
-    /// A descriptor (`O_PATH`) of the inode of an open file.
+    /// Returns an `O_PATH` descriptor of the inode of an open file.
     pub(super) fn inode_of(&self, file: &OwnedFd) -> Result<OwnedFd, Errno> {
         openat(&self.descriptors, number(file), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
     }
 
-    /// Makes and opens a file that does not exist.
+    /// Creates and opens a file. Fails if the name exists.
     pub(super) fn create(
         directory: &OwnedFd,
         name: &[u8],
@@ -105,7 +109,7 @@ impl Folder {
         mkdirat(directory, name, permissions(mode))
     }
 
-    /// Makes a symbolic link, which the host never follows here.
+    /// Makes a symbolic link. uhyve never follows it.
     pub(super) fn make_symlink(directory: &OwnedFd, name: &[u8], target: &[u8]) -> Result<(), Errno> {
         symlinkat(target, directory, name)
     }
@@ -115,13 +119,13 @@ impl Folder {
         linkat(&self.descriptors, number(inode), directory, name, AtFlags::SYMLINK_FOLLOW)
     }
 
-    /// Removes a name: of a directory (`AtFlags::REMOVEDIR`), or of anything else.
+    /// Removes the name of a directory (with `AtFlags::REMOVEDIR`), or of anything else.
     pub(super) fn remove(directory: &OwnedFd, name: &[u8], flags: AtFlags) -> Result<(), Errno> {
         Self::require_unmounted(directory, name)?;
         unlinkat(directory, name, flags)
     }
 
-    /// Renames; of the flags, `RENAME_NOREPLACE` and `RENAME_EXCHANGE` are supported.
+    /// Renames a name, or exchanges two. Supports the flags `RENAME_NOREPLACE` and `RENAME_EXCHANGE`.
     pub(super) fn rename(from: (&OwnedFd, &[u8]), to: (&OwnedFd, &[u8]), flags: u32) -> Result<(), Errno> {
         let flags = RenameFlags::from_bits(flags)
             .filter(|flags| (RenameFlags::NOREPLACE | RenameFlags::EXCHANGE).contains(*flags));
@@ -130,9 +134,10 @@ impl Folder {
         renameat_with(from.0, from.1, to.0, to.1, flags.ok_or(Errno::INVAL)?)
     }
 
-    /// Refuses a name on which the host has mounted a file system. unlinkat(2) and renameat2(2) refuse only
-    /// mount points of the caller's mount namespace, and would unmount those of others (mount_namespaces(7)).
-    /// A jail has a namespace of its own, without the host's mounts.
+    /// Returns an error if the host has mounted a file system on this name. This check is needed in a jail,
+    /// whose mount namespace does not have the host's mounts: unlinkat(2) and renameat2(2) refuse only mount
+    /// points of the caller's own namespace, and would unmount those of other namespaces
+    /// (mount_namespaces(7)).
     fn require_unmounted(directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
         match Self::lookup(directory, name) {
             Err(Errno::XDEV) => Err(Errno::BUSY),
@@ -142,8 +147,8 @@ impl Folder {
 
     /// Opens a file or a directory to change its permissions or times.
     ///
-    /// Landlock restricts open(2), but neither chmod(2) nor utimensat(2) by a path. So the seccomp filter
-    /// permits these calls only with a descriptor that was opened for this purpose.
+    /// Landlock restricts open(2), but not chmod(2) or utimensat(2) with a path. So the seccomp filter
+    /// permits changes of permissions and times only through a descriptor that was opened before.
     pub(super) fn open_to_change(&self, inode: &OwnedFd) -> Result<OwnedFd, Errno> {
         match file_type(&fstat(inode)?) {
             FileType::Directory => self.reopen(inode, OFlags::RDONLY | OFlags::DIRECTORY),
@@ -160,7 +165,7 @@ impl Folder {
         fchmod(file, permissions(mode))
     }
 
-    /// Checks access rights as access(2).
+    /// Checks access rights like access(2).
     pub(super) fn check_access(&self, inode: &OwnedFd, mask: u32) -> Result<(), Errno> {
         let access = rustix::fs::Access::from_bits(mask).ok_or(Errno::INVAL)?;
         rustix::fs::accessat(&self.descriptors, number(inode), access, AtFlags::empty())
@@ -172,7 +177,7 @@ impl Folder {
     }
 }
 
-/// Type of an inode.
+/// Returns the type of an inode.
 pub(super) fn file_type(status: &Stat) -> FileType {
     FileType::from_raw_mode(status.st_mode)
 }
@@ -181,7 +186,7 @@ fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & MODE_BITS)
 }
 
-/// Name of a descriptor in `/proc/self/fd`.
+/// Returns the name of a descriptor in `/proc/self/fd`.
 fn number(descriptor: &OwnedFd) -> String {
     descriptor.as_raw_fd().to_string()
 }

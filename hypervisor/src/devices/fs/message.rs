@@ -9,7 +9,7 @@ use super::config::MAX_REQUEST;
 use crate::devices::virtio::DeviceError;
 use crate::devices::virtio::chain::{Buffers, Chain};
 
-/// Reason for which a request fails.
+/// Reason why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     /// The guest gets an error.
@@ -43,11 +43,11 @@ pub(super) struct Reply<'memory> {
     header: Buffers,
     body: Buffers,
     memory: &'memory GuestMemoryMmap,
-    /// Number of bytes after the header that were written.
+    /// Number of bytes that were written after the header.
     length: usize,
 }
 
-/// Splits a chain into request and reply. `None`: the chain has no header of a request.
+/// Splits a chain into request and reply. Returns `None` if the chain is too short for the request's header.
 pub(super) fn parse<'memory>(
     mut chain: Chain,
     memory: &'memory GuestMemoryMmap,
@@ -67,7 +67,7 @@ impl Request<'_> {
     ///
     /// # Errors
     ///
-    /// The length is invalid, or that of a request of more than [`MAX_REQUEST`] bytes.
+    /// The length is invalid, or exceeds [`MAX_REQUEST`].
     pub(super) fn limit(&mut self) -> Result<(), Errno> {
         let length = usize::try_from(self.header.len).unwrap_or(usize::MAX);
         let rest = length.checked_sub(size_of::<InHeader>()).ok_or(Errno::INVAL)?;
@@ -81,26 +81,26 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The next structure.
+    /// Reads the next structure of the request.
     pub(super) fn read<T: FromBytes + IntoBytes + Immutable>(&mut self) -> RequestResult<T> {
         let mut value = T::new_zeroed();
         let size = self.data.read(self.memory, value.as_mut_bytes())?;
         if size < size_of::<T>() { Err(Errno::INVAL.into()) } else { Ok(value) }
     }
 
-    /// The name that is the rest of the request.
+    /// Reads the rest of the request, which is a name.
     pub(super) fn name(&mut self) -> RequestResult<Name> {
         let [name] = self.strings()?;
         Ok(Name::new(name)?)
     }
 
-    /// The two names that are the rest of the request.
+    /// Reads the rest of the request, which is two names.
     pub(super) fn two_names(&mut self) -> RequestResult<[Name; 2]> {
         let [first, second] = self.strings()?;
         Ok([Name::new(first)?, Name::new(second)?])
     }
 
-    /// The name and the target of a symbolic link that are the rest of the request.
+    /// Reads the rest of the request, which is the name and the target of a symbolic link.
     pub(super) fn name_and_target(&mut self) -> RequestResult<(Name, Vec<u8>)> {
         let [name, target] = self.strings()?;
         match target.len() {
@@ -110,7 +110,7 @@ impl Request<'_> {
         }
     }
 
-    /// The rest of the request: `N` strings, each with a NUL at its end.
+    /// Reads the rest of the request, which is `N` strings, each with a NUL at its end.
     fn strings<const N: usize>(&mut self) -> RequestResult<[Vec<u8>; N]> {
         let length = self.data.length();
         if length > N * (MAX_TARGET + 1) {
@@ -139,7 +139,7 @@ impl Name {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -151,7 +151,7 @@ impl Reply<'_> {
         self.header.length() == size_of::<OutHeader>()
     }
 
-    /// Number of bytes for which there is room.
+    /// Returns the number of bytes for which the reply still has room.
     pub(super) fn room(&self) -> usize {
         self.body.length()
     }
@@ -170,7 +170,8 @@ impl Reply<'_> {
         Ok(())
     }
 
-    /// Splits off room for at most `count` bytes, which the caller fills; [`Self::advance`] says how far.
+    /// Splits off room for at most `count` bytes. The caller fills it, and then reports the number of bytes
+    /// with [`Self::advance`].
     pub(super) fn take(&mut self, count: usize) -> Buffers {
         self.body.take(count)
     }

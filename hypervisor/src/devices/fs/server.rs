@@ -1,10 +1,10 @@
 //! The FUSE server of a mount: executes requests, one at a time.
 //!
-//! A request names inodes and open files by numbers that the server has handed out. The server maps them to
-//! descriptors of the host. A node is an inode that the guest has looked up: an `O_PATH` descriptor, and the
-//! number of the guest's references. A handle is an open file or directory. Both tables are bounded, because
-//! each entry takes a descriptor. A number of the guest is looked up in them, and a name is resolved below
-//! the descriptor of its directory, so the guest never passes a path to the host.
+//! A request refers to inodes and open files by numbers that the server has handed out. The server maps the
+//! numbers to descriptors of the host, with two tables. A node is an inode that the guest has looked up: an
+//! `O_PATH` descriptor, and the number of the guest's references. A handle is an open file or directory. Both
+//! tables are bounded, because each entry takes a descriptor. A name is resolved below the descriptor of its
+//! directory, so the guest never passes a path to the host.
 //!
 //! | module | requests |
 //! | --- | --- |
@@ -52,7 +52,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Divides `descriptors`: a quarter for open files, the rest for inodes.
+    /// Divides `descriptors` between both: a quarter for handles, the rest for nodes.
     pub(super) fn new(descriptors: usize) -> Self {
         Self { nodes: descriptors - descriptors / 4, handles: descriptors / 4 }
     }
@@ -81,7 +81,7 @@ pub(super) struct Server {
 struct Session {
     /// True if `Init` was received.
     has_begun: bool,
-    /// True if the guest leaves its umask to the server.
+    /// True if the server applies the guest's umask to new files.
     applies_umask: bool,
 }
 
@@ -92,7 +92,7 @@ impl Server {
         Self { folder, policy, budget, nodes, handles, session }
     }
 
-    /// Descriptor of the folder.
+    /// Returns the descriptor of the folder.
     pub(super) fn folder(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.folder.root)
     }
@@ -116,7 +116,7 @@ impl Server {
         if !self.session.has_begun && opcode != Opcode::Init {
             return Err(Errno::IO.into());
         }
-        // Checked before the request has effects: if the reply did not fit, the guest would not learn of a
+        // Checked before the request has effects. If the reply did not fit, the guest would not learn of a
         // new reference or handle, and could never release it.
         if reply.room() < reply_size(opcode) {
             return Err(Errno::INVAL.into());
@@ -172,15 +172,15 @@ impl Server {
             Opcode::Readdir | Opcode::Readdirplus => self.readdir(opcode, request, reply),
             // Device nodes and FIFOs do not belong in a folder that host and guest share.
             Opcode::Mknod => Err(Errno::PERM.into()),
-            // The guest's kernel implements locks itself. It takes `ENOSYS` as "not supported", and does not
-            // ask again.
+            // For example locks, which the guest's kernel implements itself. It takes `ENOSYS` as "not
+            // supported", and does not ask again.
             _ => Err(Errno::NOSYS.into()),
         }
     }
 }
 
 /// Returns true if requests of this kind always change something on the host. Other requests, such as `Open`
-/// and `Create`, change something only with certain flags: their functions check that.
+/// and `Create`, change something only with certain flags, which their functions check.
 fn is_change(opcode: Opcode) -> bool {
     matches!(
         opcode,
@@ -198,7 +198,7 @@ fn is_change(opcode: Opcode) -> bool {
     )
 }
 
-/// Size in bytes of the reply without its header, if it is constant; 0 otherwise.
+/// Returns the size in bytes of the reply without its header, if this size is constant; 0 otherwise.
 fn reply_size(opcode: Opcode) -> usize {
     match opcode {
         Opcode::Init => size_of::<InitOut>(),

@@ -1,8 +1,8 @@
 //! Tables of objects that the guest names by numbers: nodes and handles.
 
-/// A table of a bounded number of values. A number is never valid for two values: it has the slot in its
-/// lower bits, and how often the slot has been used before above them. The four highest bits are 0: clients
-/// may use some of their own.
+/// A table with a bounded number of values. No two values ever get the same number: its lower bits are the
+/// index of the slot, and the bits above are the slot's generation, the number of times that the slot was
+/// used before. The four highest bits are 0, so that clients may use them.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -17,18 +17,18 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Numbers begin here, so that neither 0 nor [`hermit_fuse::ROOT_NODE`] is one.
+/// First number. Neither 0 nor [`hermit_fuse::ROOT_NODE`] may be the number of a value.
 const FIRST: u64 = 2;
 
-/// Number of bits of the slot in a number: there are at most 65,536 slots.
+/// Number of bits of the slot's index in a number. There are at most 65,536 slots.
 const INDEX_BITS: u32 = 24;
 const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
 
-/// Number of times that a slot is used: 36 bits.
+/// Maximum number of times that a slot is used. The generation has 36 bits.
 const MAX_GENERATION: u64 = 1 << (60 - INDEX_BITS);
 
 impl<T> Slots<T> {
-    /// Table of at most `max` values.
+    /// Creates a table of at most `max` values.
     pub(super) fn new(max: usize) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), max }
     }
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         self.len() >= self.max
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -72,12 +72,12 @@ impl<T> Slots<T> {
         self.slots.get_mut(index).filter(|slot| slot.generation == generation)?.value.as_mut()
     }
 
-    /// Removes a value, after which its number is invalid.
+    /// Removes and returns a value. Its number becomes invalid.
     pub(super) fn remove(&mut self, number: u64) -> Option<T> {
         let (index, generation) = split(number)?;
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
         let value = slot.value.take()?;
-        // A slot whose generations are used up is not used again.
+        // A slot that has used all its generations is never used again.
         slot.generation += 1;
         if slot.generation < MAX_GENERATION {
             self.free.push(u32::try_from(index).ok()?);
@@ -86,7 +86,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// Slot and generation of a number.
+/// Returns the slot's index and the generation of a number.
 fn split(number: u64) -> Option<(usize, u64)> {
     let index = (number & MAX_INDEX).checked_sub(FIRST)?;
     Some((usize::try_from(index).ok()?, number >> INDEX_BITS))

@@ -1,4 +1,4 @@
-//! Reads and writes of a file at an offset, between it and buffers of guest memory, without a copy.
+//! Reads and writes between a file and buffers of guest memory, at an offset, without a copy in this process.
 #![expect(
     unsafe_code,
     reason = "preadv(2) and pwritev(2) on memory that the guest may modify at the same time"
@@ -13,8 +13,8 @@ use vm_memory::VolatileSlice;
 /// Maximum number of buffers of one call: Linux's `UIO_MAXIOV`.
 pub(super) const MAX_IOVECS: usize = 1024;
 
-/// Reads from `offset` of the file. Returns the number of bytes read, fewer than there is room for at the end
-/// of the file.
+/// Reads from `offset` of the file. Returns the number of bytes read. It is less than the size of the buffers
+/// at the end of the file.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub(super) fn read_at(file: BorrowedFd<'_>, buffers: &[VolatileSlice<'_>], offse
 }
 
 /// Writes to `offset` of the file, or to its end if it is open with `O_APPEND`. Returns the number of bytes
-/// written, fewer than there are if the device is full.
+/// written. It is less than the size of the buffers if the host's storage is full.
 ///
 /// # Errors
 ///
@@ -49,8 +49,8 @@ pub(super) fn write_at(
         .collect();
     let (count, offset) = arguments(&iovecs, offset)?;
     // SAFETY: `iovecs` has `count` elements and lives until the call returns. pwritev(2) only reads the
-    // memory that they describe, so that the casts to `*mut` grant no write access: it is guest memory, which
-    // `guards` keep mapped.
+    // memory that they describe, so that the casts to `*mut` grant no write access. This memory is guest
+    // memory, which `guards` keep mapped.
     let result = unsafe { libc::pwritev(file.as_raw_fd(), iovecs.as_ptr(), count, offset) };
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

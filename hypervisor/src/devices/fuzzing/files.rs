@@ -9,7 +9,7 @@ use vmm_sys_util::tempdir::TempDir;
 
 use super::{ByteSource, FilesClient};
 
-/// Content of a file beside the mounted folder.
+/// Content of a file that lies next to the mounted folder.
 const SECRET: &[u8] = b"secret";
 
 /// A session of FUSE: `data` is a sequence of requests, each an opcode, a node, the size of a body, and the

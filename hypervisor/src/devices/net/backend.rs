@@ -29,10 +29,9 @@ pub struct Disconnected(#[from] pub io::Error);
 /// A frame that the backend has delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedFrame {
-    /// Header as the backend has it, not validated.
+    /// Header as the backend has received it, not validated.
     pub header: VnetHeader,
-    /// Size in bytes of the frame. Of a frame that does not fit the buffers, this is at least the buffers'
-    /// size.
+    /// Size in bytes of the frame. If the frame does not fit into the buffers, at least their size.
     pub length: usize,
 }
 
@@ -41,30 +40,30 @@ pub struct ReceivedFrame {
 pub enum TxStatus {
     /// The backend has accepted the frame. It may still be lost, as on any Ethernet.
     Accepted,
-    /// The backend cannot accept the frame now and has done nothing. Once [`Backend::output`] is writable, it
-    /// can.
+    /// The backend cannot accept the frame now, and has done nothing. The caller tries again once
+    /// [`Backend::output`] is writable.
     WouldBlock,
 }
 
 /// Host side of a network device. No method blocks.
 pub trait Backend: Debug + Send {
-    /// Returns true if frames may have partial checksums and be large TCP segments, in both directions.
+    /// Returns true if the backend supports checksum and segmentation offload in both directions.
     fn has_offloads(&self) -> bool;
 
-    /// Sets the offloads of the guest: those that received frames may rely on from now on.
+    /// Sets the guest's offloads. Frames that the backend delivers after this call may rely on them.
     ///
     /// # Errors
     ///
     /// The host does not support them.
     fn set_offloads(&mut self, offloads: Offloads) -> io::Result<()>;
 
-    /// False if there is certainly no frame, so that the caller needs no buffers for [`Self::receive`].
-    /// [`Self::input`] becomes readable then, once there is one.
+    /// Returns false if the backend certainly has no frame, so that the caller needs no buffers for
+    /// [`Self::receive`]. In this case [`Self::input`] becomes readable once there is a frame.
     fn may_have_frame(&mut self) -> bool {
         true
     }
 
-    /// Writes the next frame to `buffers`. Returns `None` if there is none.
+    /// Writes the next frame to `buffers`. Returns `None` if there is no frame.
     ///
     /// # Errors
     ///
@@ -78,30 +77,30 @@ pub trait Backend: Debug + Send {
     /// The backend is [`Disconnected`].
     fn send(&mut self, header: VnetHeader, frame: &[VolatileSlice<'_>]) -> Result<TxStatus, Disconnected>;
 
-    /// Writes out accepted frames. [`TxStatus::WouldBlock`] if some remain: the caller calls again once
-    /// [`Self::output`] is writable.
+    /// Writes out accepted frames. Returns [`TxStatus::WouldBlock`] if some are not written yet: the caller
+    /// calls again once [`Self::output`] is writable.
     ///
     /// # Errors
     ///
     /// The backend is [`Disconnected`].
     fn flush(&mut self) -> Result<TxStatus, Disconnected>;
 
-    /// Waits, for a limited time, until all data of the guest has left this process. Called after the guest
-    /// has ended.
+    /// Waits, for a limited time, until all data of the guest has left this process. The device calls it
+    /// after the guest has ended.
     fn finish(&mut self) {}
 
-    /// File descriptor that is readable once there is a frame.
+    /// Returns the file descriptor that is readable once there is a frame.
     fn input(&self) -> RawFd;
 
-    /// File descriptor that is writable once a frame can be sent. Not the same number as [`Self::input`], so
-    /// that epoll(7) can watch both.
+    /// Returns the file descriptor that is writable once a frame can be sent. It differs from
+    /// [`Self::input`], so that epoll(7) can watch each separately.
     fn output(&self) -> RawFd;
 }
 
-/// Reason for which a queue cannot be served any further.
+/// Reason why a queue cannot be served any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ServeError {
-    /// The device fails.
+    /// The driver violates the specification, or guest memory is not mapped.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The backend is disconnected.

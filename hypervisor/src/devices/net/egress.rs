@@ -1,4 +1,4 @@
-//! Egress filter: decides which frames of a guest may leave, by the policy of `hermit_options::egress`.
+//! Egress filter: applies the policy of `hermit_options::egress` to the frames that a guest sends.
 //!
 //! | module | |
 //! | --- | --- |
@@ -6,8 +6,9 @@
 //! | `headers` | parser of the headers that the filter needs |
 //! | `answers` | peers whose datagrams the guest may answer |
 //!
-//! A frame to an open address passes. A frame to a closed address passes only if it opens no connection: a
-//! segment other than the first SYN, an answer to a datagram, an ICMP error, or a frame that configures the
+//! An address is open if the policy permits connections to it, and closed otherwise. A frame to an open
+//! address passes. A frame to a closed address passes only if it opens no connection. Such frames are TCP
+//! segments other than the first SYN, answers to datagrams, ICMP errors, and frames that configure the
 //! guest's network (DHCP, ARP, neighbor discovery). A frame that cannot be parsed is dropped.
 
 mod answers;

@@ -1,11 +1,11 @@
-//! Header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6): the work that its sender leaves to its
-//! receiver. Linux's vnet header has the same layout.
+//! Header of each frame (`struct virtio_net_hdr`, virtio 1.2 §5.1.6). It describes the work that the frame's
+//! sender leaves to the receiver. Linux's vnet header has the same layout.
 //!
 //! A sender can leave two kinds of work to its receiver: to complete a checksum
 //! (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), and to split a large TCP segment (`VIRTIO_NET_HDR_GSO_*`). It may do so
-//! only if the receiver has negotiated the offload ([`Offloads`]). The peer on each side is untrusted, so
-//! [`VnetHeader::validate`] checks a header against the frame's length and the receiver's offloads before it
-//! is passed on.
+//! only if the receiver has negotiated the offload ([`Offloads`]). Neither the guest nor the backend is
+//! trusted. So [`VnetHeader::validate`] checks each header against the frame's length and the receiver's
+//! offloads before the device passes the header on.
 
 use virtio_bindings::virtio_net::{
     VIRTIO_NET_F_CSUM, VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6,
@@ -28,7 +28,7 @@ const GSO_NONE: u8 = VIRTIO_NET_HDR_GSO_NONE.to_le_bytes()[0];
 const GSO_TCPV4: u8 = VIRTIO_NET_HDR_GSO_TCPV4.to_le_bytes()[0];
 const GSO_TCPV6: u8 = VIRTIO_NET_HDR_GSO_TCPV6.to_le_bytes()[0];
 
-/// Offloads of a receiver of frames.
+/// Offloads that a receiver of frames has negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// Checksum offload: the receiver completes partial checksums.
@@ -40,14 +40,14 @@ pub struct Offloads {
 }
 
 impl Offloads {
-    /// Offloads of the host, from the negotiated features. Segmentation requires checksum offload (virtio 1.2
-    /// §5.1.3.1).
+    /// Returns the host's offloads according to the negotiated features. Segmentation requires checksum
+    /// offload (virtio 1.2 §5.1.3.1).
     #[must_use]
     pub fn of_host(features: u64) -> Self {
         Self::from_bits(features, VIRTIO_NET_F_CSUM, VIRTIO_NET_F_HOST_TSO4, VIRTIO_NET_F_HOST_TSO6)
     }
 
-    /// Offloads of the guest, from the negotiated features.
+    /// Returns the guest's offloads according to the negotiated features.
     #[must_use]
     pub fn of_guest(features: u64) -> Self {
         Self::from_bits(features, VIRTIO_NET_F_GUEST_CSUM, VIRTIO_NET_F_GUEST_TSO4, VIRTIO_NET_F_GUEST_TSO6)
@@ -59,14 +59,14 @@ impl Offloads {
         Self { checksum, tcp4: checksum && has(tcp4), tcp6: checksum && has(tcp6) }
     }
 
-    /// Returns true if frames may be longer than the MTU permits.
+    /// Returns true if TCP segmentation offload is negotiated, so that frames may exceed the MTU.
     #[must_use]
     pub fn has_segmentation(self) -> bool {
         self.tcp4 || self.tcp6
     }
 }
 
-/// Reason for which a header is invalid.
+/// Reason why a header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// A partial checksum, but the receiver has not negotiated checksum offload.
@@ -78,7 +78,7 @@ pub enum HeaderError {
     /// A GSO type that the receiver has not negotiated.
     #[error("segmentation offload that was not negotiated")]
     SegmentationOffload,
-    /// A segment size of zero, no partial checksum, or headers longer than the frame.
+    /// A segmented frame has a segment size of zero, no partial checksum, or headers longer than the frame.
     #[error("invalid segmentation offload")]
     Segmentation,
 }
@@ -103,7 +103,7 @@ pub struct VnetHeader {
 }
 
 impl VnetHeader {
-    /// Little-endian representation of the header.
+    /// Returns the little-endian representation of the header.
     #[must_use]
     pub fn to_bytes(self) -> [u8; VNET_HEADER_SIZE] {
         let [a, b] = self.hdr_len.to_le_bytes();
@@ -114,9 +114,9 @@ impl VnetHeader {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h, i, j]
     }
 
-    /// Header of a frame whose checksum is left to the receiver: where it starts in the frame, and the offset
-    /// of its field from there. `segment` is the size of segments, and of all headers, if the frame has more
-    /// data than one segment.
+    /// Returns the header of a frame with a partial checksum. The checksummed data starts at `csum_start` in
+    /// the frame, and the checksum field is `csum_offset` bytes after that. If the receiver must segment the
+    /// frame, `segment` has the data size of a segment and the size of all headers, in bytes.
     #[must_use]
     pub fn partial(csum_start: u16, csum_offset: u16, segment: Option<(u16, u16)>, is_v4: bool) -> Self {
         let header = Self { flags: NEEDS_CSUM, csum_start, csum_offset, ..Self::default() };
@@ -124,16 +124,16 @@ impl VnetHeader {
         Self { gso_type: if is_v4 { GSO_TCPV4 } else { GSO_TCPV6 }, gso_size, hdr_len, ..header }
     }
 
-    /// Offset in the frame of the checksum that the receiver has to complete; `None` if the checksum is
-    /// complete.
+    /// Returns the offset in the frame of the checksum field that the receiver must complete; `None` if the
+    /// checksum is complete.
     #[must_use]
     pub fn checksum_field(self) -> Option<usize> {
         let is_partial = self.flags & NEEDS_CSUM != 0;
         is_partial.then_some(usize::from(self.csum_start) + usize::from(self.csum_offset))
     }
 
-    /// Header of a frame of `length` bytes as it may be passed to a receiver with these offloads: fields and
-    /// flags without meaning are zero, and so is `num_buffers`.
+    /// Checks the header of a frame of `length` bytes for a receiver with these offloads. Returns a sanitised
+    /// header: `num_buffers`, and all flags and fields without meaning, are zero.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ mod tests {
         let plain = VnetHeader { gso_type: 0, ..SEGMENT };
         let checksum = VnetHeader { hdr_len: 0, gso_size: 0, ..plain };
         assert_eq!(plain.validate(60, Offloads { checksum: true, ..NONE }), Ok(checksum));
-        // Unknown flags, and fields that no flag makes valid.
+        // Unknown flags, and fields that are valid only with a flag that is not set.
         let unknown = VnetHeader { flags: 0xfc, gso_type: 0, num_buffers: 9, ..SEGMENT };
         assert_eq!(unknown.validate(60, ALL), Ok(VnetHeader::default()));
         let valid = VnetHeader { flags: 2, ..VnetHeader::default() };
@@ -267,7 +267,8 @@ mod tests {
             prop_assert_eq!(VnetHeader::from(bytes).to_bytes(), bytes);
         }
 
-        /// Of any header, the receiver sees only negotiated offloads, and a checksum field within the frame.
+        /// Whatever header the sender passes, the receiver sees only negotiated offloads, and a checksum
+        /// field within the frame.
         #[test]
         fn validated_header_has_only_negotiated_offloads(bytes: [u8; VNET_HEADER_SIZE], length in 0usize..70_000, checksum: bool, tcp4: bool, tcp6: bool) {
             let offloads = Offloads { checksum, tcp4, tcp6 };

@@ -1,10 +1,11 @@
 //! `receiveq1`: frames on their way to the guest.
 //!
 //! The driver makes empty buffers available in advance, and the device fills them with frames of the backend.
-//! The length of a frame is unknown until it is received, so the device collects buffers for the longest
-//! possible frame first. If they are available, the host writes the frame directly into them. Otherwise the
-//! device receives it into a bounce buffer, and copies it once the guest's buffers have room for it. With
-//! mergeable buffers a frame may span several descriptor chains; without them it must fit into the first one.
+//! The length of a frame is unknown until it is received, so the device first collects buffers for the
+//! longest possible frame. If the guest has made enough available, the host writes the frame directly into
+//! them. Otherwise the device receives the frame into a bounce buffer, and copies it to the guest's buffers
+//! once they are large enough. With mergeable buffers a frame may span several descriptor chains; without
+//! them it must fit into the first one.
 
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{GuestMemoryMmap, VolatileSlice};
@@ -26,7 +27,7 @@ pub(super) struct RxFeatures {
     pub(super) has_mergeable_buffers: bool,
     /// Offloads of the driver.
     pub(super) offloads: Offloads,
-    /// Maximum size in bytes of a frame whose packet fits the MTU.
+    /// Maximum size in bytes of a frame that is not larger than the MTU permits.
     pub(super) max_mtu_frame: usize,
 }
 
@@ -42,7 +43,7 @@ impl RxFeatures {
 pub(super) struct Receiver {
     pub(super) features: RxFeatures,
     buffers: RxBuffers,
-    /// Bounce buffer. Empty until it is first needed.
+    /// Bounce buffer. It is allocated at the first use, and empty before.
     bounce_buffer: Box<[u8]>,
     /// The frame in the bounce buffer, if there is one.
     bounced: Option<ReceivedFrame>,
@@ -61,13 +62,13 @@ enum RxStep {
 }
 
 impl Receiver {
-    /// Drops the state of the driver that used the device before its reset.
+    /// Drops all state that belongs to the driver before the reset.
     pub(super) fn reset(&mut self) {
         self.buffers = RxBuffers::default();
         self.bounced = None;
     }
 
-    /// Receives frames up to about [`WORK_LIMIT`].
+    /// Receives frames until about [`WORK_LIMIT`] bytes are moved.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl Receiver {
         queue: &mut Queue,
         memory: &GuestMemoryMmap,
     ) -> Result<RxStep, ServeError> {
-        // One byte more than the longest valid frame: a frame that fills it all is known to be too long.
+        // One byte more than the longest valid frame: a frame that fills this size is too long.
         let size = self.features.max_frame() + 1;
         self.buffers.refill(size + VNET_HEADER_SIZE, queue, memory)?;
         if self.bounced.is_none() {
@@ -125,7 +126,7 @@ impl Receiver {
         Ok(self.deliver_bounced(queue, memory)?)
     }
 
-    /// The guest's buffers, if a frame of `size` bytes fits and one system call can fill them.
+    /// Returns the guest's buffers if they hold a frame of `size` bytes and one system call can fill them.
     fn direct_slices<'memory>(
         &self,
         size: usize,
@@ -134,13 +135,13 @@ impl Receiver {
         if self.buffers.capacity(self.features.has_mergeable_buffers) < size + VNET_HEADER_SIZE {
             return Ok(None);
         }
-        // The slices are counted only up to the first one too many, so a guest with tiny buffers causes
-        // little work.
+        // Requests one slice more than the limit, to detect that there are too many. So a guest with tiny
+        // buffers causes little work.
         let slices = self.buffers.slices(size, MAX_IOVECS + 1, memory)?;
         Ok((slices.len() <= MAX_IOVECS).then_some(slices))
     }
 
-    /// The bounce buffer, which holds a frame of any size.
+    /// Returns the bounce buffer, which holds a frame of any size.
     fn bounce_slice(&mut self) -> VolatileSlice<'_> {
         if self.bounce_buffer.is_empty() {
             self.bounce_buffer = vec![0; MAX_FRAME + 1].into_boxed_slice();
@@ -161,8 +162,8 @@ impl Receiver {
         Ok(RxStep::Frame(frame.length))
     }
 
-    /// Copies the frame in the bounce buffer to the guest's buffers and completes it, as soon as they hold
-    /// it.
+    /// Copies the frame in the bounce buffer to the guest's buffers and completes it, if they are large
+    /// enough.
     fn deliver_bounced(
         &mut self,
         queue: &mut Queue,
@@ -173,7 +174,8 @@ impl Receiver {
         let Some(header) = self.validate(frame) else { return Ok(RxStep::Frame(length)) };
         let is_mergeable = self.features.has_mergeable_buffers;
         if self.buffers.capacity(is_mergeable) < length + VNET_HEADER_SIZE {
-            // More buffers cannot help: the queue is full, or the frame must fit the first chain.
+            // More buffers would not help: the guest cannot add any, or the frame must fit into the first
+            // chain.
             if self.buffers.has_whole_queue(queue) || (!is_mergeable && !self.buffers.is_empty()) {
                 self.dropped_frame.warn(format_args!(
                     "network: the guest's buffers are too small for a frame of {length} bytes"
@@ -189,7 +191,7 @@ impl Receiver {
         Ok(RxStep::Frame(length))
     }
 
-    /// The header as the guest receives it; `None` if the frame must be dropped.
+    /// Returns the header that the guest receives; `None` if the frame must be dropped.
     fn validate(&mut self, ReceivedFrame { header, length }: ReceivedFrame) -> Option<VnetHeader> {
         let max = self.features.max_frame();
         if length > max {

@@ -29,7 +29,7 @@ pub(super) struct RxBuffers {
 }
 
 impl RxBuffers {
-    /// Takes chains out of the available ring until they have `size` bytes, headers included.
+    /// Takes chains out of the available ring until all chains together have `size` bytes, headers included.
     ///
     /// # Errors
     ///
@@ -61,20 +61,20 @@ impl RxBuffers {
         self.chains.is_empty()
     }
 
-    /// Returns true if the buffers take all descriptors of the queue, so that the guest cannot add any.
+    /// Returns true if the chains use all descriptors of the queue, so that the guest cannot add any buffer.
     pub(super) fn has_whole_queue(&self, queue: &Queue) -> bool {
         self.count >= usize::from(queue.size())
     }
 
-    /// Number of bytes available to the next frame, header included: those of all chains if buffers are
-    /// mergeable, otherwise those of the first chain.
+    /// Returns the number of bytes available to the next frame, header included: the size of all chains if
+    /// buffers are mergeable, otherwise the size of the first chain.
     pub(super) fn capacity(&self, is_mergeable: bool) -> usize {
         let first = || self.chains.front().map_or(0, |chain| chain.buffers.length());
         if is_mergeable { self.size } else { first() }
     }
 
-    /// Guest memory after the header of the first chain: at least `size` bytes, unless `max` slices have
-    /// fewer.
+    /// Returns the guest memory after the header of the first chain: at least `size` bytes, but at most about
+    /// `max` slices, and no more than the chains have.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl RxBuffers {
         Ok(slices)
     }
 
-    /// Writes the header of a frame of `size` bytes that is already in the buffers, and moves its chains to
-    /// the used ring.
+    /// Completes a frame whose `size` bytes of data are already in the buffers: writes its header, and moves
+    /// its chains to the used ring.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl RxBuffers {
         add_used_batch(queue, memory, &used)
     }
 
-    /// Removes the chains that hold the next `size` bytes.
+    /// Removes the chains that hold the next `size` bytes, and returns their used elements.
     fn take(&mut self, size: usize) -> SmallVec<[UsedElement; 32]> {
         let (mut used, mut rest) = (SmallVec::new(), size);
         while rest > 0 {

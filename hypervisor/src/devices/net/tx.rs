@@ -12,7 +12,7 @@ use crate::devices::virtio::chain::{Buffers, Chain, Slices};
 use crate::devices::virtio::{DeviceError, QueueProgress, WORK_LIMIT};
 use crate::devices::warn_once::WarnOnce;
 
-/// Reason for which a frame is dropped.
+/// Reason why a frame is dropped.
 #[derive(Debug, thiserror::Error)]
 enum FrameError {
     #[error("it has {0} bytes")]
@@ -28,13 +28,13 @@ enum FrameError {
 pub(super) struct Transmitter {
     /// Offloads of the host.
     pub(super) offloads: Offloads,
-    /// True if accepted frames, or the rest of one, are not written yet.
+    /// True if the backend has accepted frames that it has not fully written yet.
     pub(super) is_congested: bool,
     dropped_frame: WarnOnce,
 }
 
 impl Transmitter {
-    /// Sends the available frames, up to about [`WORK_LIMIT`].
+    /// Sends the available frames until about [`WORK_LIMIT`] bytes are moved.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl Transmitter {
         memory: &GuestMemoryMmap,
     ) -> Result<QueueProgress, ServeError> {
         let progress = self.send_available(backend, limiter, queue, memory)?;
-        // Frames that the backend cannot write now are flushed once its output is writable. Until then the
-        // queue waits, too.
+        // If the backend cannot write all frames now, the worker calls again once the backend's output is
+        // writable. Until then the queue is not served.
         self.is_congested = backend.flush()? == TxStatus::WouldBlock;
         Ok(if self.is_congested { QueueProgress::Blocked } else { progress })
     }
@@ -70,7 +70,7 @@ impl Transmitter {
             work += length;
             match self.send(chain.into_readable()?, backend, memory) {
                 Ok(TxStatus::Accepted) => {}
-                // The chain is taken again once the backend is writable.
+                // The chain returns to the available ring, and is taken again once the backend is writable.
                 Ok(TxStatus::WouldBlock) => {
                     put_back(queue);
                     return Ok(QueueProgress::Blocked);
@@ -125,7 +125,7 @@ impl Transmitter {
     }
 }
 
-/// Returns the chain that was taken last to the available ring.
+/// Puts the chain that was taken last back into the available ring.
 fn put_back(queue: &mut Queue) {
     queue.set_next_avail(queue.next_avail().wrapping_sub(1));
 }

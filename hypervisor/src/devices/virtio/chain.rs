@@ -1,10 +1,10 @@
 //! Descriptor chains (virtio 1.2 §2.7), read from hostile guest memory.
 //!
-//! `virtio-queue` iterates over a chain safely, but its checks are not sufficient here: it ends the iteration
+//! `virtio-queue` iterates over a chain safely, but its checks are not sufficient here. It ends the iteration
 //! without an error if a chain loops or leaves its table, it permits indirect tables of 65,535 entries, and
-//! it does not check the buffers. So a [`Chain`] is read once, into a copy that the guest cannot change. It
-//! has at most as many buffers as its queue has descriptors (virtio 1.2 §2.7.5.3.1), and all its buffers are
-//! in guest memory.
+//! it does not check the buffers. So [`Chain::next`] reads each descriptor once, into a [`Chain`] that the
+//! guest cannot change. A [`Chain`] has at most as many buffers as its queue has descriptors (virtio 1.2
+//! §2.7.5.3.1), and all its buffers are in guest memory.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ struct Buffer {
     length: usize,
 }
 
-/// Mappings of buffers. A chain of usual length needs no allocation.
+/// Mappings of buffers. A list of up to 32 buffers needs no allocation.
 pub type Slices<'memory> = SmallVec<[VolatileSlice<'memory>; 32]>;
 
 /// Scatter-gather list of guest memory. The boundaries of its buffers carry no meaning (virtio 1.2 §2.7.4).
@@ -50,7 +50,7 @@ impl Buffers {
         self.length == 0
     }
 
-    /// Splits off the first `count` bytes, or all if there are fewer.
+    /// Splits off and returns the first `count` bytes, or all if there are fewer.
     pub fn take(&mut self, count: usize) -> Self {
         let (mut front, mut whole) = (Self::default(), 0);
         for buffer in &mut self.list {
@@ -60,7 +60,7 @@ impl Buffers {
             }
             front.push(Buffer { address: buffer.address, length });
             if length < buffer.length {
-                // Cannot overflow: the whole buffer is in guest memory.
+                // Cannot overflow, because the whole buffer is in guest memory.
                 buffer.address = buffer.address.unchecked_add(length as u64);
                 buffer.length -= length;
                 break;
@@ -72,7 +72,7 @@ impl Buffers {
         front
     }
 
-    /// Splits off the first bytes and copies them to `data`. Returns their number.
+    /// Splits off the first bytes and copies them to `data`. Returns the number of copied bytes.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Buffers {
         Ok(done)
     }
 
-    /// Splits off the first bytes and overwrites them with `data`. Returns their number.
+    /// Splits off the first bytes and overwrites them with `data`. Returns the number of written bytes.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Number of buffers.
+    /// Returns the number of buffers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.list.len()
@@ -147,7 +147,7 @@ impl Buffers {
         for buffer in &self.list {
             let skipped = skip.min(buffer.length);
             skip -= skipped;
-            // Cannot overflow: the whole buffer is in guest memory.
+            // Cannot overflow, because the whole buffer is in guest memory.
             let address = buffer.address.unchecked_add(skipped as u64);
             let rest = max.saturating_sub(slices.len());
             if rest == 0 {
@@ -193,17 +193,18 @@ impl Chain {
             has_next = descriptor.has_next();
             chain.push(descriptor, memory)?;
         }
-        // The iterator ends early at an invalid descriptor, and `take` ends it where the chain is too long.
+        // The iterator ends early at an invalid descriptor, and `take` ends it if the chain is too long. In
+        // both cases the last descriptor has the flag `NEXT`.
         if has_next { Err(DeviceError::Chain) } else { Ok(Some(chain)) }
     }
 
-    /// Size in bytes of all buffers, readable and writable.
+    /// Returns the total size in bytes of all buffers, readable and writable.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.readable.length() as u64 + self.writable.length() as u64
     }
 
-    /// The device-readable buffers of a chain that must have no others.
+    /// Returns the buffers of a chain that must have only device-readable buffers.
     ///
     /// # Errors
     ///
@@ -212,7 +213,7 @@ impl Chain {
         if self.writable.is_empty() { Ok(self.readable) } else { Err(DeviceError::Direction) }
     }
 
-    /// The device-writable buffers of a chain that must have no others.
+    /// Returns the buffers of a chain that must have only device-writable buffers.
     ///
     /// # Errors
     ///
@@ -260,8 +261,8 @@ pub fn has_available(queue: &Queue, memory: &GuestMemoryMmap) -> Result<bool, De
     Ok(queue.avail_idx(memory, Ordering::Acquire)?.0 != queue.next_avail())
 }
 
-/// Takes chains from the available ring, passes each to `serve` and adds it to the used ring, until none is
-/// left or [`WORK_LIMIT`] is reached.
+/// Takes chains from the available ring, passes each to `serve`, and adds it to the used ring. Stops when no
+/// chain is left or [`WORK_LIMIT`] is reached.
 ///
 /// # Errors
 ///
@@ -274,8 +275,8 @@ pub fn serve_chains(
     serve_limited_chains(queue, memory, &mut RateLimiter::default(), serve)
 }
 
-/// Like [`serve_chains`], as long as `limiter` admits operations: each chain is one. Returns
-/// [`QueueProgress::Blocked`] if the next operation is not admitted.
+/// Like [`serve_chains`], but each chain is an operation that `limiter` must admit. Returns
+/// [`QueueProgress::Blocked`] if it does not admit the next operation.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::devices::bus::BusDevice;
 /// Size of guest memory in bytes.
 pub(crate) const MEMORY: u64 = 0x40_0000;
 
-/// Address from which on guest memory holds buffers only.
+/// Start of the part of guest memory that holds only buffers.
 pub(crate) const BUFFERS: u64 = 0x1_0000;
 
 /// Addresses of the parts of the queue.
@@ -47,14 +47,14 @@ pub(crate) struct TestDriver {
 }
 
 impl TestDriver {
-    /// Queue of `size` descriptors.
+    /// Creates a queue of `size` descriptors.
     pub(crate) fn new(size: u16) -> Self {
         let size_of_memory = usize::try_from(MEMORY).unwrap();
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), size_of_memory)]).unwrap();
         Self { memory, size, next_descriptor: 0, available: 0, seen: 0 }
     }
 
-    /// Device side of the queue.
+    /// Returns the device side of the queue.
     pub(crate) fn queue(&self) -> Queue {
         let mut queue = Queue::new(self.size).unwrap();
         queue.try_set_desc_table_address(GuestAddress(DESCRIPTORS)).unwrap();
@@ -65,7 +65,7 @@ impl TestDriver {
         queue
     }
 
-    /// Addresses of the descriptor table, the available ring and the used ring.
+    /// Returns the addresses of the descriptor table, the available ring and the used ring.
     pub(crate) fn addresses() -> [u64; 3] {
         [DESCRIPTORS, AVAILABLE, USED]
     }
@@ -119,8 +119,8 @@ impl TestDriver {
         self.send(&[(address, u32::try_from(bytes.len()).unwrap(), false)])
     }
 
-    /// Elements of the used ring since the last call: head and length. Requests an interrupt for the next
-    /// one.
+    /// Returns the elements of the used ring since the last call, as head and length. Requests an interrupt
+    /// for the next element.
     pub(crate) fn used(&mut self) -> Vec<(u32, u32)> {
         let mut used = Vec::new();
         while self.seen != self.memory.load::<u16>(GuestAddress(USED + 2), Ordering::SeqCst).unwrap() {
@@ -134,12 +134,13 @@ impl TestDriver {
         used
     }
 
-    /// Index of the used ring: number of chains that the device has used, modulo 2^16.
+    /// Returns the index of the used ring: the number of chains that the device has used, modulo 2^16.
     pub(crate) fn used_index(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED + 2)).unwrap()
     }
 
-    /// Writes the flags of the available ring, by which interrupts are suppressed (virtio 1.2 §2.7.7).
+    /// Writes the flags of the available ring, with which the driver suppresses interrupts (virtio 1.2
+    /// §2.7.7).
     pub(crate) fn set_available_flags(&self, flags: u16) {
         self.memory.write_obj(flags, GuestAddress(AVAILABLE)).unwrap();
     }
@@ -155,7 +156,7 @@ impl TestDriver {
         self.memory.read_obj(GuestAddress(USED + 4 + 8 * u64::from(self.size))).unwrap()
     }
 
-    /// Reads the flags of the used ring, by which notifications are suppressed.
+    /// Reads the flags of the used ring, with which the device suppresses notifications.
     pub(crate) fn used_flags(&self) -> u16 {
         self.memory.read_obj(GuestAddress(USED)).unwrap()
     }
@@ -167,7 +168,7 @@ impl TestDriver {
         bytes
     }
 
-    /// Malformed queues, each with the name of its defect.
+    /// Returns malformed queues, each with the name of its defect.
     pub(crate) fn malformed_queues(size: u16) -> Vec<(&'static str, Self)> {
         let cases: [Case; 12] = [
             ("a chain that loops", |driver| driver.describe(0, (BUFFERS, 1, NEXT, 0))),
@@ -214,7 +215,7 @@ impl TestDriver {
     }
 }
 
-/// Asserts that a device fails on every malformed queue, and uses no chain of it.
+/// Asserts that a device reports an error for every malformed queue, and uses none of its chains.
 pub(crate) fn assert_rejects_malformed_queues<D: VirtioDevice>(index: usize, device: impl Fn() -> D) {
     for (name, mut driver) in TestDriver::malformed_queues(16) {
         let mut queue = driver.queue();
@@ -229,7 +230,7 @@ pub(crate) fn assert_rejects_malformed_queues<D: VirtioDevice>(index: usize, dev
 pub(crate) struct InterruptCounter(Arc<AtomicUsize>);
 
 impl InterruptCounter {
-    /// Number of interrupts.
+    /// Returns the number of interrupts.
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }

@@ -27,12 +27,12 @@ pub struct UsedElement {
     pub written: u32,
 }
 
-/// Adds several chains to the used ring at once: the index moves past all of them by one write, so that the
-/// driver sees either all or none.
+/// Adds several chains to the used ring at once: one write moves the index past all of them, so the driver
+/// sees either all or none.
 ///
 /// # Errors
 ///
-/// The used ring is not in guest memory, or the last head is no descriptor of the queue.
+/// The used ring is not in guest memory, or the last head is not a valid descriptor index.
 pub fn add_used_batch(
     queue: &mut Queue,
     memory: &GuestMemoryMmap,
@@ -66,8 +66,8 @@ pub(super) fn needs_interrupt(
     if now == before {
         return Ok(false);
     }
-    // Orders the write of the used index before the read of the driver's suppression fields. The driver has
-    // the matching barrier between its write of these and its check for more used chains.
+    // Orders the write of the used index before the read of the driver's suppression fields. It pairs with
+    // the driver's barrier between its write of these fields and its check for more used chains.
     fence(Ordering::SeqCst);
     let ring = queue.avail_ring();
     if !queue.event_idx_enabled() {
@@ -76,8 +76,8 @@ pub(super) fn needs_interrupt(
     }
     let used_event = HEADER_SIZE + AVAIL_ELEMENT_SIZE * u64::from(queue.size());
     let used_event = u16::from_le(memory.load(at(ring, used_event)?, Ordering::Relaxed)?);
-    // The driver wants a notification if `used_event` is one of the indices that were passed since `before`.
-    // All indices wrap around.
+    // The driver wants a notification if the used index has passed `used_event` since `before`. All indices
+    // wrap around, so the differences are compared.
     Ok(now.wrapping_sub(used_event).wrapping_sub(1) < now.wrapping_sub(before))
 }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// An interrupt is due exactly if the element at the event index is among the new ones.
+        /// An interrupt is due if and only if the element at the event index is among the new elements.
         #[test]
         fn interrupt_is_due_once_the_event_index_is_passed(before: u16, count in 1u16..=8, ahead in 0u16..20) {
             let driver = TestDriver::new(8);

@@ -147,8 +147,9 @@ fn notification_is_processed_in_rounds_to_the_end() {
     worker.stop();
 }
 
-/// A disk whose clock stands still blocks after its first request, and executes the others at once when the
-/// worker stops. With a timer that expires, all requests are executed without a further notification.
+/// With a clock that stands still, a disk blocks after its first request, and executes the others at once
+/// when the worker stops. With a running clock, the timer expires, and all requests are executed without
+/// another notification.
 #[test]
 fn limited_queue_waits_for_its_timer_and_not_at_the_end() {
     for (rate, is_drained) in [("1/1", true), ("1000/1", false)] {
@@ -237,8 +238,8 @@ fn empty_input_ends_immediately() {
     worker.stop();
 }
 
-/// Returns true if a worker consumes CPU time only for its start, in the best of three runs. A worker that
-/// does not wait consumes all CPU time that the host leaves it, up to four times as much.
+/// Returns true if, in the best of three runs, a worker consumes CPU time only for its start. A worker that
+/// does not wait would consume all CPU time that it gets, up to four times as much.
 fn is_idle(device: &Arc<MmioTransport>) -> bool {
     (0..3).any(|_| cpu_time_of_worker(device) < Duration::from_millis(100))
 }

@@ -40,11 +40,11 @@ const ABSENT_7: [u32; 3] = [1 << 2 | 1 << 25, 1 << 30, 1 << 19];
 /// Bits of leaf 0x8000_0001, ecx: SVM, sampling, lightweight profiling, performance counters.
 const ABSENT_EXTENDED: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 23 | 1 << 24 | 1 << 27 | 1 << 28;
 
-/// Returns the features that this host's KVM supports and a guest needs: without nested virtualisation,
-/// performance counters, and KVM's paravirtual features other than its clock.
+/// Returns the features that this host's KVM supports and a guest needs. Nested virtualisation, performance
+/// counters, and all paravirtual features of KVM except its clock are removed.
 ///
-/// To list them, Linux executes CPUID many times. If this host is a VM itself, each of them exits to the
-/// hypervisor below, and the call takes a millisecond.
+/// This is slow in a nested VM: Linux executes CPUID many times to list the features, and if this host is a
+/// VM itself, each CPUID exits to the hypervisor below. The call then takes a millisecond.
 pub(super) fn supported(kvm: &Kvm) -> Result<CpuId, KvmError> {
     let mut entries =
         kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(ioctl_failed("list CPUID entries"))?;
@@ -65,13 +65,13 @@ pub(super) fn entries(kvm: &Kvm, supported: &CpuId, id: u32, count: u32, tsc_khz
         ebx: APIC_TIMER_KHZ,
         ..kvm_cpuid_entry2::default()
     };
-    // Without room for the entry the kernel measures the frequencies.
+    // Fails if there is no room for the entry. Then the kernel measures the frequencies.
     let _: Result<(), vmm_sys_util::fam::Error> = entries.push(frequencies);
     entries
 }
 
-/// Removes the features of an entry that no guest needs: each is code of the host that a hostile guest could
-/// reach.
+/// Removes features that no guest needs from an entry, because each feature is code of the host that a
+/// hostile guest could reach.
 fn mask(entry: &mut kvm_cpuid_entry2) {
     match entry.function {
         1 => {
@@ -91,7 +91,7 @@ fn mask(entry: &mut kvm_cpuid_entry2) {
     }
 }
 
-/// Sets the fields of an entry that depend on the vCPU, and those that KVM leaves to the hypervisor.
+/// Sets the fields of an entry that depend on the vCPU, and the fields that KVM leaves to the hypervisor.
 fn adapt(entry: &mut kvm_cpuid_entry2, id: u32, count: u32, has_deadline: bool) {
     match entry.function {
         1 => {

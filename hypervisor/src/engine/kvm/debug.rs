@@ -16,7 +16,7 @@ const CAP_SET_GUEST_DEBUG2: std::ffi::c_ulong = 195;
 const DEBUG_VECTOR: u8 = 1;
 const BREAKPOINT_VECTOR: u8 = 3;
 
-/// Returns whether KVM can hold back interrupts during a single step.
+/// Returns true if KVM can block interrupts during a single step.
 pub(super) fn can_block_interrupts(kvm: &Kvm) -> bool {
     let supported = u32::try_from(kvm.check_extension_raw(CAP_SET_GUEST_DEBUG2)).unwrap_or(0);
     supported & KVM_GUESTDBG_BLOCKIRQ != 0
@@ -27,7 +27,7 @@ pub(super) fn set(vcpu: &VcpuFd, control: &DebugControl, can_block: bool) -> Res
     vcpu.set_guest_debug(&request(control, can_block)).map_err(ioctl_failed("set debug events"))
 }
 
-/// Argument of `KVM_SET_GUEST_DEBUG`.
+/// Returns the argument of `KVM_SET_GUEST_DEBUG`.
 fn request(control: &DebugControl, can_block: bool) -> kvm_guest_debug {
     let has_hardware = control.hardware.iter().any(Option::is_some);
     let flags = [
@@ -54,7 +54,7 @@ pub(super) fn event(exit: &kvm_debug_exit_arch) -> DebugEvent {
     DebugEvent::Trap { step: exit.dr6 & DR6_SINGLE_STEP != 0, hits: dr6_hits(exit.dr6) }
 }
 
-/// Injects the exception into the guest; it is delivered when the vCPU runs next.
+/// Injects the exception into the guest. KVM delivers it when the vCPU runs next.
 pub(super) fn inject_exception(vcpu: &VcpuFd, event: DebugEvent) -> Result<(), KvmError> {
     let vector = match event {
         DebugEvent::Breakpoint(_) => BREAKPOINT_VECTOR,

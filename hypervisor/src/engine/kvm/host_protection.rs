@@ -1,8 +1,8 @@
-//! Protection of the host's other programs from a guest: exits for bus locks, and for CPUs that take no
-//! interrupt.
+//! Protection of other programs on the host from a guest: exits at bus locks, and exits of CPUs that take no
+//! interrupts.
 //!
 //! A bus lock stops the memory accesses of all CPUs (Intel Architecture Instruction Set Extensions reference,
-//! chapter "Bus lock and VM notify"); a guest can also keep a CPU in microcode, where the host cannot
+//! chapter "Bus lock and VM notify"). A guest can also keep a CPU in microcode, where the host cannot
 //! interrupt it.
 
 use kvm_bindings::{
@@ -15,8 +15,8 @@ use kvm_ioctls::{Kvm, VcpuExit as KvmExit};
 use super::msrs;
 use crate::engine::VcpuExit;
 
-/// Time without an interrupt window after which a CPU exits, in cycles, beyond the minimum that the CPU has
-/// itself: no instruction of a guest that means well takes half a millisecond.
+/// Time without an interrupt window, in cycles, after which a CPU exits. The CPU adds a minimum of its own.
+/// The time is about half a millisecond, and no instruction of a benign guest takes so long.
 const NOTIFY_WINDOW: u64 = 1 << 20;
 
 /// Flags of the notify VM exit: enabled, and reported to user space.
@@ -25,8 +25,8 @@ const NOTIFY_FLAGS: u32 = KVM_X86_NOTIFY_VMEXIT_ENABLED | KVM_X86_NOTIFY_VMEXIT_
 /// Message about a notify VM exit.
 const STUCK: &str = "the guest has kept a CPU from taking interrupts (notify VM exit)";
 
-/// Returns true if KVM can exit at bus locks. `supported` returns KVM's value of a capability, 0 or less
-/// without it.
+/// Returns true if KVM can exit at bus locks. `supported` returns KVM's value of a capability, which is 0 or
+/// negative if KVM lacks it.
 fn has_bus_lock_exit(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_BUS_LOCK_EXIT).max(0) & KVM_BUS_LOCK_DETECTION_EXIT.cast_signed() != 0
 }
@@ -36,7 +36,7 @@ fn has_notify_exit(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_NOTIFY_VMEXIT) > 0
 }
 
-/// Capabilities of the VM to be enabled.
+/// Returns the capabilities to enable in the VM.
 pub(super) fn of(supported: impl Fn(u32) -> i32) -> impl Iterator<Item = kvm_enable_cap> {
     let enabled =
         |cap, argument| kvm_enable_cap { cap, args: [argument, 0, 0, 0], ..kvm_enable_cap::default() };
@@ -46,7 +46,7 @@ pub(super) fn of(supported: impl Fn(u32) -> i32) -> impl Iterator<Item = kvm_ena
     bus_lock.into_iter().chain(has_notify_exit(&supported).then_some(notify))
 }
 
-/// Converts an exit that kvm-ioctls leaves to the hypervisor, and describes a failure.
+/// Converts an exit that kvm-ioctls does not decode. Also returns a description if it is a failure.
 pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
     match exit {
         KvmExit::Unsupported(KVM_EXIT_X86_BUS_LOCK) => (VcpuExit::BusLock, String::new()),
@@ -55,13 +55,13 @@ pub(super) fn vcpu_exit(exit: &KvmExit<'_>) -> (VcpuExit<'static>, String) {
     }
 }
 
-/// Returns true if the guest has taken a bus lock just before an exit for another reason. KVM reports the
+/// Returns true if the guest took a bus lock just before an exit for another reason. KVM then reports the
 /// other reason, and sets a flag.
 pub(super) fn has_bus_lock(run: &kvm_run) -> bool {
     run.exit_reason != KVM_EXIT_X86_BUS_LOCK && u32::from(run.flags) & KVM_RUN_X86_BUS_LOCK != 0
 }
 
-/// Describes the protections of guests on KVM: a line for each, or none without KVM.
+/// Describes these protections on this host, one line for each; returns no lines if there is no KVM.
 pub(crate) fn report() -> Vec<String> {
     Kvm::new()
         .map_or_else(|_| Vec::new(), |kvm| describe(&|cap: u32| kvm.check_extension_raw(cap.into())).into())
@@ -85,7 +85,7 @@ mod tests {
     use kvm_bindings::{KVM_CAP_X86_BUS_LOCK_EXIT, KVM_CAP_X86_NOTIFY_VMEXIT, kvm_run};
     use kvm_ioctls::VcpuExit as KvmExit;
 
-    /// KVM with these values of the two capabilities.
+    /// Simulates a KVM with these values of the two capabilities.
     fn kvm(bus_lock: i32, notify: i32) -> impl Fn(u32) -> i32 {
         move |capability| match capability {
             KVM_CAP_X86_BUS_LOCK_EXIT => bus_lock,

@@ -20,8 +20,8 @@ const CODE: u8 = 0b1011;
 const DATA: u8 = 0b0011;
 const BUSY_TSS: u8 = 0b1011;
 
-/// Hidden part of a segment register: flat, DPL 0. There is no descriptor table for it, because the kernel
-/// loads its own GDT before it loads a segment register.
+/// Returns a flat segment register with DPL 0. There is no descriptor table for it, because the kernel loads
+/// its own GDT before it loads a segment register.
 fn segment(selector: u16, kind: u8) -> kvm_segment {
     let is_code = u8::from(kind == CODE);
     kvm_segment {
@@ -37,7 +37,7 @@ fn segment(selector: u16, kind: u8) -> kvm_segment {
     }
 }
 
-/// Long mode with the image's page tables; all else as after a reset.
+/// Returns the system registers for long mode with the image's page tables. All others are as after a reset.
 pub(super) fn system_registers(reset: kvm_sregs, entry: &KernelEntry) -> kvm_sregs {
     let data = segment(0x10, DATA);
     kvm_sregs {
@@ -63,12 +63,13 @@ pub(super) fn system_registers(reset: kvm_sregs, entry: &KernelEntry) -> kvm_sre
     }
 }
 
-/// Instruction pointer at the kernel's entry point, with the boot information's address as first argument.
+/// Returns the general registers: rip is the kernel's entry point, and the first argument is the address of
+/// the boot information.
 pub(super) fn registers(entry: &KernelEntry) -> kvm_regs {
     kvm_regs { rip: entry.rip, rdi: entry.boot_info, rflags: RFLAGS, ..kvm_regs::default() }
 }
 
-/// x87 and SSE state after a reset, with the control words of the System V ABI.
+/// Returns the x87 and SSE state after a reset, with the control words of the System V ABI.
 pub(super) fn fpu() -> kvm_fpu {
     kvm_fpu { fcw: 0x37f, mxcsr: 0x1f80, ..kvm_fpu::default() }
 }

@@ -6,7 +6,7 @@ use kvm_bindings::{
     KVM_INTERNAL_ERROR_SIMUL_EX, kvm_run,
 };
 
-/// Describes the internal error, if the last exit was one.
+/// Describes the internal error if the last exit was one; returns `None` otherwise.
 pub(super) fn describe(run: &kvm_run) -> Option<&'static str> {
     if run.exit_reason != KVM_EXIT_INTERNAL_ERROR {
         return None;

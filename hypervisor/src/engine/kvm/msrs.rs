@@ -1,13 +1,14 @@
-//! MSRs that a guest may access: those that its kernel uses. KVM implements some hundred, whose code a
-//! hostile guest could attack.
+//! MSRs that a guest may access: only those that its kernel uses. KVM implements more than a hundred MSRs,
+//! and a hostile guest could attack the code of each.
 
 use kvm_bindings::KVM_CAP_X86_MSR_FILTER;
 use kvm_ioctls::{Kvm, MsrFilterDefaultAction, MsrFilterRange, MsrFilterRangeFlags, VmFd};
 
 use super::error::{KvmError, ioctl_failed};
 
-/// First MSR and number of MSRs of each range (SDM volume 4; for KVM's, Documentation/virt/kvm/x86/msr.rst).
-/// Those of x2APIC are accessible, too: KVM does not filter them.
+/// First MSR and number of MSRs of each range (SDM volume 4; for KVM's own MSRs,
+/// Documentation/virt/kvm/x86/msr.rst). The MSRs of x2APIC are accessible, too, because KVM does not filter
+/// them.
 const ALLOWED: [(u32, u32); 5] = [
     // IA32_APIC_BASE.
     (0x1b, 1),
@@ -21,16 +22,17 @@ const ALLOWED: [(u32, u32); 5] = [
     (0xc000_0100, 2),
 ];
 
-/// A bit for each MSR of a range: all are allowed. KVM reads whole words of 64 bits.
+/// Bitmap with a set bit for each MSR of a range, so that all MSRs of the range are allowed. It has 64 bits,
+/// because KVM reads whole 64-bit words.
 static ALL: [u8; 8] = [0xff; 8];
 
-/// Returns true if KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, 0 or
-/// less without it.
+/// Returns true if KVM can refuse accesses to MSRs. `supported` returns KVM's value of a capability, which is
+/// 0 or negative if KVM lacks it.
 pub(super) fn can_filter(supported: &impl Fn(u32) -> i32) -> bool {
     supported(KVM_CAP_X86_MSR_FILTER) > 0
 }
 
-/// Refuses accesses to all other MSRs, which raise #GP then, if KVM can (Linux 5.10).
+/// Makes accesses to all other MSRs raise #GP, if KVM supports this (Linux 5.10).
 pub(super) fn restrict(kvm: &Kvm, vm: &VmFd) -> Result<(), KvmError> {
     if !can_filter(&|capability| kvm.check_extension_raw(capability.into())) {
         return Ok(());

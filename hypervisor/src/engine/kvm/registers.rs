@@ -1,4 +1,4 @@
-//! Register access by KVM's ioctls.
+//! Register access with KVM's ioctls.
 
 use std::array;
 
@@ -25,7 +25,7 @@ pub(super) fn read(vcpu: &VcpuFd) -> Result<Registers, KvmError> {
     })
 }
 
-/// Writes the registers that differ: KVM_SET_SREGS and KVM_SET_FPU have side effects.
+/// Writes only the groups of registers that differ, because KVM_SET_SREGS and KVM_SET_FPU have side effects.
 pub(super) fn write(vcpu: &VcpuFd, wanted: &Registers) -> Result<(), KvmError> {
     let current = read(vcpu)?;
     vcpu.set_regs(&to_regs(wanted)).map_err(ioctl_failed("set registers"))?;

@@ -1,8 +1,8 @@
 //! Self-test: a guest of four instructions shows whether KVM executes code at native speed or emulates it in
 //! software.
 //!
-//! KVM without VMX or SVM emulates few instructions, no SSE arithmetic among them, and is a thousand times
-//! slower.
+//! KVM without VMX or SVM emulates only few instructions, none of them SSE arithmetic, and is a thousand
+//! times slower.
 
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,14 @@ const LARGE: u64 = 1 << 7;
 /// Iterations of the guest's loop.
 const ROUNDS: u32 = 20_000;
 
-/// Time limit for the loop. A CPU needs less than a tenth of it, software emulation more than twice as much.
+/// Time limit for the loop. A CPU needs less than a tenth of this time, software emulation more than twice
+/// this time.
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// Maximum number of runs: the host may have preempted one of them.
+/// Maximum number of runs. One run is not enough, because the host may preempt it.
 const MAX_RUNS: u32 = 3;
 
-/// Runs the guest on a vCPU of a VM whose memory is not used yet, and clears the memory again.
+/// Runs the guest on a vCPU of a VM whose memory is still unused. Clears the memory afterwards.
 ///
 /// # Errors
 ///

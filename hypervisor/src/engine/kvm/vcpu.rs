@@ -32,11 +32,11 @@ pub struct KvmVcpu {
     tsc_khz: u32,
     /// Reason of the last [`VcpuExit::Failed`].
     failure: String,
-    /// Breakpoint instructions stop the vCPU ([`DebugControl::breakpoints`]).
+    /// True if breakpoint instructions stop the vCPU ([`DebugControl::breakpoints`]).
     stops_at_breakpoints: bool,
-    /// KVM can hold back interrupts during a single step.
+    /// True if KVM can block interrupts during a single step.
     can_block_interrupts: bool,
-    /// KVM emulates in software, and fails at breakpoint instructions instead of reporting them.
+    /// True if KVM emulates in software. It then fails at breakpoint instructions instead of reporting them.
     fails_at_breakpoints: bool,
 }
 
@@ -49,7 +49,7 @@ impl KvmVcpu {
         let entries = cpuid::entries(kvm, supported_cpuid, id, count, tsc_khz);
         vcpu.set_cpuid2(&entries).map_err(ioctl_failed("set CPUID"))?;
         if kvm.check_extension_raw(KVM_CAP_ENFORCE_PV_FEATURE_CPUID.into()) > 0 {
-            // Otherwise a guest can use paravirtual features that CPUID hides.
+            // Without this capability, a guest can use paravirtual features that CPUID hides.
             let enforced = super::enabled(KVM_CAP_ENFORCE_PV_FEATURE_CPUID, 1);
             vcpu.enable_cap(&enforced).map_err(ioctl_failed("hide paravirtual features"))?;
         }
@@ -72,7 +72,7 @@ impl KvmVcpu {
         })
     }
 
-    /// Memory of the vCPU's VM.
+    /// Returns the memory of the vCPU's VM.
     pub(super) const fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -84,7 +84,7 @@ impl KvmVcpu {
         self.vcpu.set_regs(&initial_state::registers(entry)).map_err(ioctl_failed("set registers"))
     }
 
-    /// Like [`Vcpu::set_entry`], with SSE instructions enabled, which a kernel does by itself.
+    /// Like [`Vcpu::set_entry`], but enables SSE instructions. A kernel enables them itself.
     pub(super) fn set_entry_with_sse(&self, entry: &KernelEntry) -> Result<(), KvmError> {
         self.set_initial_state(entry)?;
         let mut system = self.vcpu.get_sregs().map_err(ioctl_failed("read registers"))?;
@@ -182,8 +182,8 @@ impl Vcpu for KvmVcpu {
 
     fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if self.fails_at_breakpoints && matches!(event, DebugEvent::Breakpoint(_)) {
-            // #BP is a trap: its frame has the address of the next instruction. But KVM has failed before
-            // this one.
+            // #BP is a trap, so its frame must have the address of the next instruction. But KVM has failed
+            // before `int3`, so rip must be advanced.
             let mut registers = self.vcpu.get_regs().map_err(ioctl_failed("read registers"))?;
             registers.rip = registers.rip.wrapping_add(1);
             self.vcpu.set_regs(&registers).map_err(ioctl_failed("set registers"))?;

@@ -1,5 +1,4 @@
-//! Bootstrap of a guest's process: the part that is common to both kinds of vCPUs ([`super::vcpu`],
-//! [`super::traced`]).
+//! Start of a guest's process, as both kinds of vCPUs ([`super::vcpu`], [`super::traced`]) need it.
 
 pub(super) mod elf;
 pub(super) mod syscalls;
@@ -48,7 +47,7 @@ impl Bootstrap {
         }
     }
 
-    /// Makes the process one that waits for tracers ([`super::traced`]).
+    /// Makes the process wait for tracers before it enters the kernel ([`super::traced`]).
     pub(super) fn traced(self) -> Self {
         Self { is_traced: true, ..self }
     }
@@ -81,14 +80,14 @@ impl Bootstrap {
         let events = self.shared.queue_events.lock().unwrap_or_else(PoisonError::into_inner);
         let started = StartingProcess::start(&config, memory, &events)?;
         let pidfd = started.process().as_fd().try_clone_to_owned().map_err(syscall_failed("fcntl"))?;
-        // It is set once: a VM starts one process.
+        // Cannot fail: a VM starts only one process, so this sets the pidfd for the first time.
         let _: Result<(), _> = self.shared.pidfd.set(pidfd);
         log::info!("the guest is process {}, its image is at {:#x}", thread_id(memory, 0)?, self.entry.image);
         Ok(started)
     }
 
-    /// Writes the frequency of the time-stamp counter into the boot information, once: as late as possible,
-    /// because the calibration takes a minimum time.
+    /// Writes the frequency of the time-stamp counter into the boot information, unless it is already there.
+    /// Call it as late as possible: it waits for the calibration, which takes a minimum time.
     pub(super) fn finish_calibration(&mut self) -> Result<(), ProcessError> {
         let Some(calibration) = self.calibration.take() else { return Ok(()) };
         let boot_info = self.entry.boot_info.wrapping_sub(self.entry.direct_map);
@@ -99,8 +98,8 @@ impl Bootstrap {
     }
 }
 
-/// Reads the thread ID of a CPU from the [`SharedCpu`] array. It is only meaningful before the guest runs,
-/// which can overwrite it.
+/// Reads the thread ID of a CPU from the [`SharedCpu`] array. It can be trusted only before the guest runs,
+/// because the guest can overwrite it.
 pub(super) fn thread_id(memory: &Memory, cpu: u32) -> Result<i32, ProcessError> {
     let field = u64::from(cpu) * size_of::<SharedCpu>() as u64 + offset_of!(SharedCpu, thread) as u64;
     memory.guest().read_obj(GuestAddress(field)).map_err(io::Error::other).map_err(syscall_failed("read"))

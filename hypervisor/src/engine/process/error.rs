@@ -34,7 +34,7 @@ pub(super) fn syscall_failed<E: Into<io::Error>>(call: &'static str) -> impl Fn(
     move |error| ProcessError::Syscall { call, source: error.into() }
 }
 
-/// Advice for the user, where the usual cause of the failure is known.
+/// Returns advice for the user if the failure has a usual cause, otherwise an empty text.
 fn hint(call: &str) -> &'static str {
     match call {
         "seccomp" => {

@@ -1,10 +1,10 @@
 //! Running process of a guest, and the system calls that it reports.
 //!
-//! The types follow the life of the process. A [`StartingProcess`] executes its bootstrap program. It becomes
-//! a [`GuestProcess`], whose seccomp listener reports hypercalls to the hypervisor; or, with a debugger, a
-//! [`PausedProcess`] that waits for its tracers. Each of them kills the process when it is dropped. The
-//! control socket connects the hypervisor with the bootstrap program: the program sends the listener by it,
-//! or the system call that has failed.
+//! There is one type for each state of the process. A [`StartingProcess`] executes its bootstrap program. It
+//! becomes a [`GuestProcess`], whose seccomp listener reports hypercalls to the hypervisor. With a debugger,
+//! it becomes a [`PausedProcess`] instead, which waits for its tracers. Dropping any of these values kills
+//! the process. The control socket connects the hypervisor with the bootstrap program. The program sends the
+//! listener over the socket, or the system call that has failed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ use super::spawn::{SpawnConfig, spawn};
 use crate::memory::Memory;
 use crate::sandbox;
 
-/// Process whose kernel runs, or is about to run, and the listener of its seccomp filter.
+/// Process that runs the guest's kernel, or is about to enter it, and the listener of its seccomp filter.
 #[derive(Debug)]
 pub(super) struct GuestProcess {
     process: OwnedProcess,
@@ -65,7 +65,8 @@ impl GuestProcess {
             let [listener, pidfd] = ready.map(|descriptor| descriptor.revents());
             if listener.contains(PollFlags::IN) {
                 match seccomp_notify::receive(&self.listener) {
-                    // A signal has interrupted this thread, or the one that made the call.
+                    // A signal has interrupted this thread (EINTR), or the thread that made the call
+                    // (ENOENT).
                     Err(Errno::INTR | Errno::NOENT) => return Ok(GuestEvent::Interrupted),
                     call => return call.map(GuestEvent::Call),
                 }
@@ -98,7 +99,7 @@ impl GuestProcess {
     }
 }
 
-/// Process that sets itself up: it executes its bootstrap program.
+/// Process that executes its bootstrap program to set itself up.
 #[derive(Debug)]
 pub(super) struct StartingProcess {
     process: OwnedProcess,
@@ -118,8 +119,8 @@ impl StartingProcess {
             source: io::Error::other(error),
         })?;
         let has_ruleset = ruleset.is_some();
-        // `descriptors` closes the process's end of the control socket here. So reads return when the process
-        // exits.
+        // `descriptors` consumes `theirs`, so this process closes the child's end of the control socket. Only
+        // then does a read return when the child exits.
         let descriptors = descriptors(memory, events, theirs.into(), ruleset)?;
         // The kernel gives the listener the lowest number that is free.
         let is_free = |number: &u32| descriptors.iter().all(|(_, taken)| taken != number);
@@ -161,7 +162,7 @@ impl StartingProcess {
 /// Process that waits for its tracers.
 #[derive(Debug)]
 pub(super) struct PausedProcess {
-    /// Killed when this is dropped.
+    /// Kills the process when it is dropped.
     _process: OwnedProcess,
     /// Control socket: the process waits for a byte.
     control: UnixStream,
@@ -174,7 +175,7 @@ impl PausedProcess {
     }
 }
 
-/// Copies the descriptors that the process inherits, each with its number there.
+/// Duplicates the descriptors that the process inherits. Returns each with its number in the new process.
 fn descriptors(
     memory: &Memory,
     events: &[QueueEvent],
@@ -196,7 +197,7 @@ fn descriptors(
     Ok(copies)
 }
 
-/// Writes the program to an anonymous file.
+/// Writes the program to an anonymous file, and returns a descriptor of at least [`MIN_COPY_FD`].
 fn program_file(file: &[u8]) -> io::Result<OwnedFd> {
     let name = "uhyve-guest";
     let descriptor = match memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::EXEC) {
@@ -206,7 +207,7 @@ fn program_file(file: &[u8]) -> io::Result<OwnedFd> {
     };
     let mut program = File::from(descriptor);
     program.write_all(file)?;
-    // dup2 in the child must not overwrite it.
+    // dup2 in the child must not overwrite this descriptor.
     Ok(fcntl_dupfd_cloexec(&program, MIN_COPY_FD)?)
 }
 
@@ -223,8 +224,9 @@ fn write_timer_events(memory: &Memory, cpu_count: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the process has bootstrapped up to its seccomp filter: it sends one byte, with the listener
-/// unless it is to be traced. If a system call has failed, it sends the call's list entry instead.
+/// Waits for the process's message on the control socket. After a successful bootstrap, the process sends one
+/// byte, with the listener unless it will be traced. If a system call of the bootstrap has failed, the
+/// process sends the call's list entry instead.
 fn receive_listener(
     control: &UnixStream,
     process: &mut OwnedProcess,

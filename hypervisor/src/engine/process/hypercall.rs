@@ -12,7 +12,7 @@ pub(super) enum Hypercall {
     MmioWrite { address: u64, size: usize, bytes: [u8; 8] },
     /// Writes the first `size` of the bytes to a port.
     PioWrite { port: u16, size: usize, bytes: [u8; OUT_SIZE] },
-    /// Writes the first `size` of the bytes to a text port that takes them without waiting.
+    /// Writes the first `size` of the bytes to a text port, if the hypervisor can take them without blocking.
     TryPioWrite { port: u16, size: usize, bytes: [u8; OUT_SIZE] },
     /// The arguments are not those of a hypercall.
     Invalid,

@@ -6,13 +6,14 @@ use super::hypercall::Hypercall;
 use super::seccomp_notify::CallResponse;
 use crate::engine::VcpuExit;
 
-/// Result of a hypercall, while a vCPU exit computes it.
+/// Result of a hypercall that the handler of its vCPU exit computes.
 #[derive(Debug, Default)]
 pub(super) struct HypercallReply {
     pending: Option<Pending>,
     /// Buffer of the access.
     bytes: [u8; OUT_SIZE],
-    /// True if the hypervisor has taken the bytes of [`Hypercall::TryPioWrite`]. The vCPU exit sets it.
+    /// True if the hypervisor has taken the bytes of [`Hypercall::TryPioWrite`]. The handler of the vCPU exit
+    /// sets it.
     is_taken: bool,
 }
 
@@ -21,7 +22,8 @@ pub(super) struct HypercallReply {
 enum Pending {
     /// The response is known.
     Ready(CallResponse),
-    /// The response is this number of bytes in [`HypercallReply::bytes`], which the vCPU exit fills in.
+    /// The response is the first bytes of [`HypercallReply::bytes`], as many as this number. The handler of
+    /// the vCPU exit fills them in.
     Bytes(usize),
     /// The response is this number if [`HypercallReply::is_taken`], else 0.
     Taken(usize),
@@ -33,7 +35,7 @@ impl HypercallReply {
         Self { pending: Some(Pending::Ready(response)), bytes: [0; OUT_SIZE], is_taken: false }
     }
 
-    /// Converts a hypercall into the exit that handles it. Afterwards [`Self::take`] returns the response.
+    /// Converts a hypercall into a vCPU exit. After the exit is handled, [`Self::take`] returns the response.
     pub(super) fn begin(&mut self, hypercall: &Hypercall) -> VcpuExit<'_> {
         self.pending = Some(match *hypercall {
             Hypercall::MmioRead { size, .. } => Pending::Bytes(size),
@@ -55,7 +57,7 @@ impl HypercallReply {
                 self.is_taken = false;
                 VcpuExit::PioTryWrite { port, bytes, is_taken: &mut self.is_taken }
             }
-            // There is nothing to handle: the response is EINVAL.
+            // The response EINVAL is already set, so the exit has nothing to handle.
             Hypercall::Invalid => VcpuExit::Interrupted,
         }
     }

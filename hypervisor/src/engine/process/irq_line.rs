@@ -1,8 +1,9 @@
 //! Interrupt lines of the process engine.
 //!
-//! A process has no interrupt controller. The hypervisor sets a bit for the line in memory that it shares
-//! with the guest's kernel. A sleeping CPU is woken by a futex, a running one is interrupted by a signal. A
-//! CPU that already has a bit set has been woken for it, and will see the other bits, too.
+//! A process has no interrupt controller. To raise a line, the hypervisor sets the line's bit in memory that
+//! it shares with the guest's kernel. Then it wakes the boot CPU with a futex if the CPU sleeps, or
+//! interrupts it with a signal if it runs. If another bit was already set, it does neither: the CPU was
+//! notified for that bit, and will see both.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -30,13 +31,14 @@ impl IrqLine {
         Self { shared, bit: if line < LINES { 1 << line } else { 0 } }
     }
 
-    /// Calls `work` with a 32-bit field of the boot CPU's [`SharedCpu`], which is at physical address 0.
+    /// Calls `work` with the 32-bit field at offset `field` of the boot CPU's [`SharedCpu`], which is at
+    /// physical address 0.
     fn with<T>(&self, field: usize, work: impl FnOnce(&AtomicU32) -> T) -> Option<T> {
         let word = self.shared.memory.guest().get_slice(GuestAddress(field as u64), size_of::<u32>()).ok()?;
         word.get_atomic_ref::<AtomicU32>(0).ok().map(work)
     }
 
-    /// Marks an idle boot CPU as busy, wakes it if it sleeps, and returns whether it was idle.
+    /// Marks the boot CPU as busy, and wakes it if it sleeps. Returns true if it was idle.
     fn wake(&self) -> bool {
         let wake = |idle: &AtomicU32| {
             let before = idle.swap(BUSY, Ordering::SeqCst);
@@ -58,7 +60,7 @@ impl Interrupt for IrqLine {
             return;
         }
         if let Some(pidfd) = self.shared.pidfd.get() {
-            // It fails if the process has exited.
+            // Fails if the process has exited.
             let _: rustix::io::Result<()> = pidfd_send_signal(pidfd, Signal::USR2);
         }
     }
@@ -85,7 +87,7 @@ mod tests {
         last.raise();
         assert_eq!(first.with(idle, |idle| idle.load(Ordering::SeqCst)), Some(0));
         first.with(idle, |idle| idle.store(1, Ordering::SeqCst)).unwrap();
-        // A line is raised already: its signal has woken the CPU.
+        // Another line is still raised, so the CPU was notified, and is not woken again.
         first.raise();
         none.raise();
         assert_eq!(first.with(idle, |idle| idle.load(Ordering::SeqCst)), Some(1));

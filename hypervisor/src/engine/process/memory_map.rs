@@ -1,8 +1,8 @@
 //! Memory map of a guest's process before its kernel runs.
 //!
-//! The loader builds page tables as for a real machine. A process has no access to the processor's page
-//! tables, so the hypervisor reads them, and turns each range of pages into a file mapping (mmap(2)) of the
-//! memory's file with the same address and protection.
+//! The loader builds page tables in guest memory, as for a real machine. A process cannot install page
+//! tables, so the hypervisor reads them, and turns each range of pages into a file mapping (mmap(2)) with the
+//! same address and protection. The file is that of the VM's memory.
 
 use hermit_boot::PhysicalMemory;
 use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
@@ -25,7 +25,8 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether `next` continues this mapping, in address, file and protection.
+    /// Returns true if `next` begins where this mapping ends, in the address space and in the file, and has
+    /// the same protection.
     const fn continues(&self, next: &Self) -> bool {
         self.address + self.size == next.address
             && self.offset + self.size == next.offset
@@ -46,18 +47,19 @@ pub(super) fn read(memory: &Memory, root: u64) -> Vec<Mapping> {
     mappings
 }
 
-/// Mapping of the first page of memory, which holds the array of CPUs.
+/// Returns a mapping at `address` of the first page of memory, which holds the `SharedCpu` array.
 pub(super) const fn first_page(address: u64) -> Mapping {
     Mapping { address, size: PAGE_SIZE, offset: 0, protection: libc::PROT_READ | libc::PROT_WRITE }
 }
 
-/// Addresses of the direct map of all memory, in whole large pages, if it starts at `start`.
+/// Returns the address range of a direct map that starts at `start`: the size of memory, rounded up to large
+/// pages.
 pub(super) fn direct_map(memory: &Memory, start: u64) -> Region {
     let end = memory.guest().last_addr().0 + 1;
     Region { start, size: end.next_multiple_of(LARGE_PAGE_SIZE) }
 }
 
-/// Converts a page of the page tables into a mapping, cut to the memory that exists.
+/// Converts a page of the page tables into a mapping, truncated at the end of memory.
 fn mapping(memory: &Memory, page: MappedPage, access: Access) -> Option<Mapping> {
     let mut regions = memory.guest().iter();
     let last = regions.find_map(|region| {

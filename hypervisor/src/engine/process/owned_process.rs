@@ -20,7 +20,7 @@ pub(super) struct OwnedProcess {
 pub(super) enum ExitStatus {
     /// A signal killed it.
     Signal(i32),
-    /// It exited with a status.
+    /// It exited with this exit code.
     Code(i32),
     /// The status is lost: the process was reaped elsewhere.
     Unknown,
@@ -43,7 +43,7 @@ impl ExitStatus {
 
     /// Converts the end of the guest's process into an exit of its vCPU and a failure message.
     pub(super) fn vcpu_exit(self) -> (VcpuExit<'static>, String) {
-        // The filter kills a process that makes any other call (SECCOMP_RET_KILL_PROCESS).
+        // The filter kills a process that makes a call that is not allowed (SECCOMP_RET_KILL_PROCESS).
         if self == Self::Signal(libc::SIGSYS) {
             return (VcpuExit::Denied, DENIED.to_owned());
         }
@@ -51,7 +51,8 @@ impl ExitStatus {
     }
 }
 
-/// Message for [`VcpuExit::Denied`]. The host's kernel names the call in its log (audit record `SECCOMP`).
+/// Message for [`VcpuExit::Denied`]. It does not name the call: only the host's kernel log has it (audit
+/// record `SECCOMP`).
 const DENIED: &str = "the guest was killed by the sandbox: it made a system call that it may not make";
 
 impl OwnedProcess {
@@ -88,7 +89,7 @@ impl AsFd for OwnedProcess {
 impl Drop for OwnedProcess {
     fn drop(&mut self) {
         if self.status.is_none() {
-            // It fails if the process has exited meanwhile.
+            // Fails if the process has exited meanwhile.
             let _: rustix::io::Result<()> = pidfd_send_signal(&self.pidfd, Signal::KILL);
             self.wait();
         }

@@ -17,7 +17,8 @@ use crate::sandbox::bpf::Operator::{AtLeast, AtMost, Below, Equal, Masked};
 use crate::sandbox::bpf::Width::{All64, Lower32};
 use crate::sandbox::bpf::{self, CallRule, Condition, JUMP_IF_EQUAL, Operator};
 
-/// Placeholder for the process's ID, which only the process itself knows. It is above all valid IDs.
+/// Placeholder for the process's ID, which is not known when the filter is compiled. It is larger than any
+/// valid ID.
 const PID_PLACEHOLDER: u32 = 0x7fff_fff1;
 
 /// Allowed protections: none or read; read and write; read and execute.
@@ -38,7 +39,7 @@ pub(super) struct Filter {
     pub(super) pid_offset: usize,
 }
 
-/// Recipient of hypercalls.
+/// Where the filter sends hypercalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HypercallAction {
     /// The filter's listener (`SECCOMP_RET_USER_NOTIF`).
@@ -56,27 +57,28 @@ pub(super) struct ListenerMessage {
     pub(super) listener: u32,
 }
 
-/// Addresses at which the kernel may map memory. This bounds the host's page tables for the guest: they are
-/// allocated only for mapped pages. Changes of access and removals allocate no page tables.
+/// Limits of the addresses at which the kernel may map memory. They bound the size of the host's page tables
+/// for the guest, because Linux allocates page tables only for mapped pages. mprotect(2) and munmap(2) are
+/// not limited, because they allocate no page tables.
 #[derive(Clone, Debug)]
 pub(super) struct MappingLimits {
-    /// Address ranges in which a mapping starts.
+    /// Address ranges in which each mapping must start.
     pub(super) windows: [Region; 2],
-    /// Maximum size of one mapping in bytes, and thus how far it reaches beyond its window.
+    /// Maximum size of a mapping in bytes. A mapping may extend this far beyond its window.
     pub(super) max_size: u64,
 }
 
 impl Filter {
-    /// Compiles the filter. It also allows the calls at the end of the bootstrap: the message, until the
-    /// process closes [`CONTROL_FD`], and the closing of both descriptors. A call that it does not allow
-    /// kills the process, and the hypervisor cannot prevent that.
+    /// Compiles the filter. Because the bootstrap ends after the filter is installed, the filter also allows
+    /// the last calls of the bootstrap: sending `message`, until the process closes [`CONTROL_FD`], and
+    /// closing both descriptors. Any other call kills the process, and the hypervisor cannot prevent that.
     pub(super) fn new(
         limits: &MappingLimits,
         message: Option<ListenerMessage>,
         action: HypercallAction,
     ) -> Self {
-        // The program contains the process's ID as a constant, but the process does not exist yet. So the
-        // filter is compiled with a placeholder, which is replaced at this offset.
+        // The filter contains the process's ID as a constant, but the process does not exist yet. So the
+        // filter is compiled with a placeholder, and `pid_offset` is where the process's ID replaces it.
         let program = bpf::compile(&rules(limits, message, action), SECCOMP_RET_KILL_PROCESS);
         let is_pid_check =
             |found: &seccompiler::sock_filter| (found.code, found.k) == (JUMP_IF_EQUAL, PID_PLACEHOLDER);
@@ -92,7 +94,7 @@ impl Filter {
     }
 }
 
-/// Rules of the filter by system call.
+/// Returns the filter's rules, by system call.
 fn rules(
     limits: &MappingLimits,
     message: Option<ListenerMessage>,
@@ -120,8 +122,8 @@ fn rules(
     rules.chain([(number(CALL.cast_signed()), CallRule::Return(hypercall))]).collect()
 }
 
-/// System calls with conditions on their arguments. A call that appears more than once is allowed in each of
-/// these forms.
+/// Returns the allowed system calls and the conditions on their arguments. A call that appears more than once
+/// is allowed if the conditions of one of its entries hold.
 fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_long, Vec<Condition>)> {
     let mut checks = vec![
         (SYS_futex, vec![(1, Lower32, Equal, value(libc::FUTEX_WAIT))]),
@@ -157,12 +159,12 @@ fn checks(limits: &MappingLimits, message: Option<ListenerMessage>) -> Vec<(c_lo
     checks
 }
 
-/// The first argument is in an address range.
+/// Returns the conditions that the first argument is an address in `range`.
 fn address(range: Region) -> Vec<Condition> {
     vec![(0, All64, AtLeast, range.start), (0, All64, Below, range.end())]
 }
 
-/// A mapping of the VM's memory, of at most `max_size` bytes.
+/// Returns the conditions that mmap(2) maps at most `max_size` bytes of the VM's memory.
 fn memory(max_size: u64) -> Vec<Condition> {
     vec![
         (1, All64, AtMost, max_size),

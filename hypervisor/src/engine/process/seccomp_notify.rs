@@ -13,10 +13,11 @@ const RECV: Opcode = opcode::read_write::<seccomp_notif>(GROUP, 0);
 const SEND: Opcode = opcode::read_write::<seccomp_notif_resp>(GROUP, 1);
 const SET_FLAGS: Opcode = opcode::write::<u64>(GROUP, 4);
 
-/// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: the process that wakes the other is about to sleep.
+/// SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: tells the scheduler that the process that wakes the other one is about
+/// to sleep.
 const SYNC_WAKE_UP: usize = 1;
 
-/// Result of a system call that was reported.
+/// Result of a reported system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallResponse {
     /// The call returns this value.
@@ -25,7 +26,7 @@ pub(super) enum CallResponse {
     Error(i32),
 }
 
-/// Receives the next system call that was reported, and sleeps until there is one.
+/// Sleeps until a system call is reported, and returns it.
 pub(super) fn receive(listener: &OwnedFd) -> Result<seccomp_notif> {
     let data = seccomp_data { nr: 0, arch: 0, instruction_pointer: 0, args: [0; 6] };
     let mut call = seccomp_notif { id: 0, pid: 0, flags: 0, data };
@@ -53,8 +54,8 @@ pub(super) fn send(listener: &OwnedFd, id: u64, response: CallResponse) -> Resul
     unsafe { ioctl(listener, request) }
 }
 
-/// Makes the kernel wake guest and hypervisor on the same CPU, since they take turns. Kernels before Linux
-/// 6.6 cannot.
+/// Asks the kernel to wake guest and hypervisor on the same CPU, because only one of them runs at a time. Has
+/// no effect before Linux 6.6.
 pub(super) fn set_sync_wake_up(listener: &OwnedFd) {
     // SAFETY: SECCOMP_IOCTL_NOTIF_SET_FLAGS takes its argument by value, although its opcode names a type, so
     // the integer is not used as an address.

@@ -25,25 +25,26 @@ pub(super) struct SpawnConfig<'a> {
     pub(super) program: &'a OwnedFd,
     /// Offset in the program at which the process writes its ID.
     pub(super) pid_offset: u64,
-    /// Descriptors that the process inherits, each with its number there. No descriptor of this process has
-    /// such a number.
+    /// Descriptors that the process inherits, each with its number in the new process. The numbers must
+    /// differ from those of all descriptors in this list, and from that of `program`.
     pub(super) descriptors: &'a [(OwnedFd, u32)],
     /// The VM's memory, into which the kernel writes the ID of the process's first thread, the boot CPU.
     pub(super) memory: &'a Memory,
-    /// True if the process becomes the first one of a PID namespace. That takes `CAP_SYS_ADMIN`. The process
-    /// does not inherit this capability: execveat drops it unless the user is root.
+    /// True if the process becomes the first one of a new PID namespace. This requires `CAP_SYS_ADMIN`. The
+    /// new process does not keep the capability: execveat drops it unless the user is root.
     pub(super) has_pid_namespace: bool,
 }
 
 /// Argument of the child, which shares this process's memory until execveat.
 struct ChildArgument<'a> {
     config: &'a SpawnConfig<'a>,
-    /// System call that failed in the child.
+    /// System call that failed in the child, and its error.
     failure: Option<(&'static str, io::Error)>,
 }
 
-/// Starts a process and returns its pidfd. The process has no environment, only the given descriptors, and
-/// all signals blocked. It stays in this process's group, so that a terminal stops both.
+/// Starts a process and returns its pidfd. The process has no environment variables and no descriptors except
+/// the given ones, and blocks all signals. It stays in the process group of uhyve, so that a terminal's
+/// SIGTSTP stops both.
 pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut stack = vec![0_u128; STACK_SIZE / 16];
     let thread_id = GuestAddress(offset_of!(SharedCpu, thread) as u64);
@@ -52,16 +53,16 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     let mut argument = ChildArgument { config, failure: None };
     let mut pidfd: RawFd = -1;
     let old = block_signals();
-    // Like vfork(2): this thread continues when the child calls execveat or exits.
+    // Like vfork(2): this thread is suspended until the child calls execveat or exits.
     let flags =
         libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::CLONE_CHILD_SETTID | libc::SIGCHLD;
     let flags = if config.has_pid_namespace { flags | libc::CLONE_NEWPID } else { flags };
     // SAFETY: the child runs on `stack`, which is its own, 16-byte aligned and large enough for
     // `become_program` and its system calls. `CLONE_VFORK` suspends this thread until the child has left this
-    // address space, so `stack`, `argument` and all they borrow outlive its use of them, and the two never
-    // access `argument` at once. Signals are blocked, so no handler runs in the child. The kernel writes the
-    // thread ID to a field of guest memory, which is mapped, and the pidfd to a local variable; nothing else
-    // accesses either during the call.
+    // address space, so `stack`, `argument` and everything that they borrow outlive the child's use of them,
+    // and parent and child never access `argument` at the same time. Signals are blocked, so no handler runs
+    // in the child. The kernel writes the thread ID to a field of guest memory, which is mapped, and the
+    // pidfd to a local variable; nothing else accesses either during the call.
     let result = unsafe {
         libc::clone(
             child,
@@ -83,7 +84,7 @@ pub(super) fn spawn(config: &SpawnConfig<'_>) -> Result<OwnedFd, ProcessError> {
     match argument.failure {
         None => Ok(pidfd),
         Some((call, source)) => {
-            // The child has exited, and is reaped here.
+            // The child has exited without a program. Reap it here.
             let _: rustix::io::Result<_> = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
             Err(ProcessError::Syscall { call, source })
         }
@@ -101,7 +102,7 @@ extern "C" fn child(argument: *mut libc::c_void) -> libc::c_int {
     1
 }
 
-/// Executes the program. It returns only after a failure, with the name of the system call that failed.
+/// Executes the program. Returns only after a failure: the name of the system call that failed.
 fn become_program(config: &SpawnConfig<'_>) -> &'static str {
     // SAFETY: close_range(2) takes integers only, and with CLOSE_RANGE_CLOEXEC it closes no descriptor that
     // is in use.
@@ -112,8 +113,8 @@ fn become_program(config: &SpawnConfig<'_>) -> &'static str {
     }
     // dup2(2) clears close-on-exec, so only these descriptors stay open.
     for (descriptor, number) in config.descriptors {
-        // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes nothing of the
-        // parent.
+        // SAFETY: without CLONE_FILES the table of descriptors is a copy, so dup2(2) closes no descriptor of
+        // the parent.
         if unsafe { libc::dup2(descriptor.as_raw_fd(), number.cast_signed()) } < 0 {
             return "dup2";
         }

@@ -1,9 +1,10 @@
 //! vCPUs of the process engine that can be debugged, by ptrace(2).
 //!
-//! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process: only a thread's tracer
-//! reads and writes its registers, and only from the thread that has seized it. There is no seccomp listener.
-//! A hypercall stops the thread (`SECCOMP_RET_TRACE`), as a signal does, and its tracer decodes it. So a CPU
-//! stops for all reasons in one way, and stays stopped until the tracer resumes it.
+//! Each vCPU thread of the hypervisor traces one CPU's thread in the guest's process. Linux demands this
+//! pairing: only the thread that has seized a tracee may access the tracee's registers. There is no seccomp
+//! listener. Instead, a hypercall stops the tracee (`SECCOMP_RET_TRACE`), as a signal does, and the tracer
+//! decodes the hypercall. So all events stop a CPU in the same way, and it stays stopped until the tracer
+//! resumes it.
 //!
 //! | module | |
 //! | --- | --- |
@@ -12,6 +13,7 @@
 //! | `registers` | its registers |
 //! | `debug_registers` | its debug registers |
 //! | `page_tables` | address translation by the guest's page tables |
+//! | `requests` | ptrace(2) requests that nix lacks |
 //! | `vcpu` | the [`Vcpu`] |
 
 mod debug_registers;
@@ -42,8 +44,8 @@ struct TracedVm {
     paused: OnceLock<PausedProcess>,
     /// Thread ID of the process's first thread.
     first_thread: OnceLock<Pid>,
-    /// Barrier for the vCPU threads after each has seized its tracee: before that, no tracee may make a
-    /// system call.
+    /// Barrier at which the vCPU threads wait until each has seized its tracee. No tracee may make a system
+    /// call before all are seized.
     all_seized: Barrier,
 }
 
@@ -54,8 +56,8 @@ impl TracedVm {
 }
 
 impl Drop for TracedVm {
-    /// Kills the process, and reaps its first thread. The last vCPU drops this: the other threads are reaped
-    /// by then.
+    /// Kills the process, and reaps its first thread. The last vCPU drops this state, so the other threads
+    /// are already reaped.
     fn drop(&mut self) {
         if let Some(first) = self.first_thread.get() {
             self.kill();

@@ -1,5 +1,5 @@
-//! vCPU of the process engine. It stands for all CPUs of the VM: these run by themselves, and it handles
-//! their hypercalls one after the other.
+//! vCPU of the process engine. One [`ProcessVcpu`] stands for all CPUs of the VM. The CPUs are threads of the
+//! guest's process and run by themselves; the [`ProcessVcpu`] handles their hypercalls one after the other.
 
 use std::sync::mpsc::{self, Receiver, SendError};
 
@@ -18,10 +18,10 @@ use crate::image::boot::{KernelEntry, Tsc};
 #[derive(Debug)]
 pub(super) struct ProcessVcpu {
     bootstrap: Bootstrap,
-    /// Channel for the process, once it has set itself up.
+    /// Channel that delivers the process once it has set itself up.
     started: Option<Receiver<GuestProcess>>,
     guest: Option<GuestProcess>,
-    /// ID of the system call that waits for its response.
+    /// ID of the reported system call that waits for the hypervisor's response.
     pending_call: u64,
     reply: HypercallReply,
     /// Reason of the last [`VcpuExit::Failed`] or [`VcpuExit::Denied`].
@@ -40,7 +40,7 @@ impl ProcessVcpu {
         }
     }
 
-    /// Takes the process over, once, when its bootstrap ends.
+    /// Takes over the process when its bootstrap has ended. Later calls have no effect.
     fn take_started(&mut self) -> Result<(), ProcessError> {
         let Some(started) = self.started.take() else { return Ok(()) };
         let guest = started.recv().map_err(|_| ProcessError::Unsupported("it was not started"))?;

@@ -141,7 +141,7 @@ fn unknown_vcpus_do_not_run() {
     assert_eq!(actions.runs(2), []);
 }
 
-/// Each breakpoint takes memory of uhyve: gdb gets an error for one too many.
+/// Each breakpoint takes memory of uhyve, so gdb gets an error if it sets too many.
 #[test]
 fn breakpoints_are_limited() {
     let memory = Memory::new("8M".parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Model of a VM: vCPUs whose instructions have one byte each and do nothing, except `int3`.
+//! Model of a VM. All instructions of its vCPUs have one byte and no effect, except `int3`.
 
 use std::cell::RefCell;
 
@@ -9,8 +9,8 @@ use crate::engine::{EngineError, Vcpu, VcpuExit};
 use crate::gdb::debug_target::Vcpus;
 use crate::image::boot::{KernelEntry, Tsc};
 
-/// Mapped pages, virtual and physical. Neither half of the address space is mapped completely, and each frame
-/// is mapped once.
+/// Mapped pages: virtual and physical addresses. Both halves of the address space have unmapped pages, and
+/// each physical page is mapped once.
 pub(super) const PAGES: [(u64, u64); 4] =
     [(0, 0x1_1000), (0x1000, 0x8000), (0x3000, 0x9000), (u64::MAX - 0x1fff, 0x2_0000)];
 
@@ -20,10 +20,10 @@ pub(super) const FIRST_SEGMENT: u64 = 0x1000;
 /// Address above which the CPU accepts no hardware breakpoint.
 const MAX_BREAKPOINT: u64 = u64::MAX - 0x10ff;
 
-/// Instructions that the vCPUs execute in all. Then they wait forever.
+/// Number of instructions that all vCPUs execute together. Then they wait forever.
 const INSTRUCTIONS: u32 = 500;
 
-/// vCPUs that execute instructions when a stop is asked for.
+/// vCPUs that execute instructions only when the debugger asks for a stop.
 #[derive(Debug)]
 pub(in crate::gdb) struct ModelVcpus {
     memory: GuestMemoryMmap,
@@ -36,7 +36,7 @@ struct ModelVcpu {
     registers: Registers,
     control: DebugControl,
     is_running: bool,
-    /// The kernel has not started it: it has no page tables.
+    /// True if the kernel has not started the vCPU, so that it has no page tables.
     is_off: bool,
 }
 
@@ -49,7 +49,7 @@ impl ModelVcpus {
         Self { memory: memory.clone(), vcpus: [vcpu(false), vcpu(true)], instructions: INSTRUCTIONS }
     }
 
-    /// Executes instructions of a running vCPU until it stops or there are none left.
+    /// Executes instructions of a running vCPU until it stops, or until [`INSTRUCTIONS`] are executed.
     fn execute(&mut self, id: usize) -> Option<DebugEvent> {
         let vcpu = self.vcpus.get_mut(id)?.get_mut();
         while vcpu.is_running {
@@ -106,8 +106,8 @@ impl Vcpus for ModelVcpus {
 }
 
 impl ModelVcpu {
-    /// Executes one instruction, and returns the event at which the vCPU stops: before `int3`, after a step,
-    /// or when the address that it executes is in a debug register.
+    /// Executes one instruction. Returns the debug event if the vCPU stops: before `int3`, after a step, or
+    /// because the instruction's address is in a debug register.
     fn execute(&mut self, memory: &GuestMemoryMmap) -> Option<DebugEvent> {
         let address = self.registers.rip;
         let opcode = translate(address).and_then(|address| memory.read_obj::<u8>(GuestAddress(address)).ok());
@@ -168,7 +168,7 @@ impl Vcpu for ModelVcpu {
         Ok(())
     }
 
-    /// The handler of the exception returns to the next instruction.
+    /// The guest's handler of the exception is assumed to return to the next instruction.
     fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if let DebugEvent::Breakpoint(address) = event {
             self.registers.rip = address.wrapping_add(1);

@@ -15,20 +15,20 @@ use crate::devices::net::backend::user::User;
 use crate::devices::net::backend::{Backend, Disconnected};
 use crate::devices::net::header::VnetHeader;
 
-/// Number of frames of one direction after which it is the other one's turn.
+/// Maximum number of frames in one direction before the other direction is served.
 const MAX_BATCH: usize = 64;
 
-/// Connection to QEMU, and the sockets to which its frames go.
+/// Connection to QEMU, and the user-mode network that handles its frames.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
     reader: FrameReader,
     writer: FrameWriter,
     user: User,
-    /// Frame for the guest, and a byte more.
+    /// Buffer for a frame for the guest, and one more byte to detect frames that are too long.
     frame: Vec<u8>,
     epoll: OwnedFd,
-    /// True if QEMU takes no more frames for now.
+    /// True while QEMU takes no more frames.
     is_blocked: bool,
 }
 
@@ -39,7 +39,7 @@ impl Connection {
     pub(super) fn new(stream: UnixStream, user: User) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        // Which of both has an event does not matter.
+        // The data is not used: it does not matter which descriptor has an event.
         let data = || EventData::new_u64(0);
         epoll::add(&epoll, &stream, data(), EventFlags::IN)?;
         epoll::add(&epoll, user.events_fd(), data(), EventFlags::IN)?;
@@ -54,7 +54,7 @@ impl Connection {
         })
     }
 
-    /// Moves frames until the connection ends. Returns its end.
+    /// Moves frames until the connection ends. Returns the reason.
     pub(super) fn serve(&mut self) -> Disconnected {
         loop {
             if let Err(end) = self.turn() {
@@ -64,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// Moves some frames in both directions, and waits if there are no more.
+    /// Moves a batch of frames in both directions, and waits for an event if there are no more.
     fn turn(&mut self) -> Result<(), Disconnected> {
         let has_more = [self.take_frames()?, self.give_frames()?].contains(&true);
         let is_blocked = !self.flush()?;
@@ -80,7 +80,8 @@ impl Connection {
         }
     }
 
-    /// Sockets have no event that counts while QEMU takes no frames.
+    /// Sets the events to wait for. While QEMU takes no frames, events of sockets are ignored, because their
+    /// frames could not be delivered.
     fn watch(&self) -> Result<(), Disconnected> {
         let (stream, sockets) = match self.is_blocked {
             true => (EventFlags::IN | EventFlags::OUT, EventFlags::empty()),
@@ -92,7 +93,7 @@ impl Connection {
         Ok(modified.map_err(io::Error::from)?)
     }
 
-    /// Takes frames of the guest. Returns true if there are more.
+    /// Passes frames from the guest to the network. Returns true if there are more.
     fn take_frames(&mut self) -> Result<bool, Disconnected> {
         let mut stream = &self.stream;
         for _ in 0..MAX_BATCH {
@@ -104,7 +105,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Gives frames to the guest. Returns true if there are more, and QEMU takes them.
+    /// Passes frames from the network to the guest. Returns true if there are more and QEMU takes them.
     fn give_frames(&mut self) -> Result<bool, Disconnected> {
         for _ in 0..MAX_BATCH {
             if !self.writer.has_capacity() && !self.flush()? {
@@ -128,7 +129,7 @@ impl Connection {
     }
 }
 
-/// Returns `None` for a call that would block, or was interrupted.
+/// Converts the result of a call. Returns `None` if the call would block or was interrupted.
 fn non_blocking<T>(result: io::Result<T>) -> Result<Option<T>, Disconnected> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! Interpreter of seccomp filters, for tests: it decides as the host's kernel does.
+//! Interpreter of seccomp filters for tests. It decides like the host's kernel.
 
 use seccompiler::sock_filter;
 
@@ -13,7 +13,7 @@ pub(crate) fn verdict(filter: &[sock_filter], architecture: u32, number: u32, ar
     interpret(filter, architecture, number, arguments).0
 }
 
-/// Interprets a filter (linux/bpf_common.h), and returns its verdict and the number of instructions.
+/// Interprets a filter (linux/bpf_common.h), and returns its verdict and the number of executed instructions.
 pub(crate) fn interpret(
     filter: &[sock_filter],
     architecture: u32,

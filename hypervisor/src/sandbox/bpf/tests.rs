@@ -70,8 +70,8 @@ proptest! {
     }
 }
 
-/// The number of instructions until a call is allowed grows with the logarithm of that of the rules: Linux
-/// interprets the filter for each number.
+/// The number of executed instructions grows with the logarithm of the number of rules. This matters because
+/// Linux interprets the filter once for each system call number.
 #[test]
 fn search_is_binary() {
     let rules: BTreeMap<_, _> = (0..256).map(|number| (number, CallRule::AllowIf(Vec::new()))).collect();

@@ -43,7 +43,7 @@ fn all_rules() -> [Rules; 4] {
     })
 }
 
-/// Every role with each of the rules.
+/// Returns every combination of a role and rules.
 fn all() -> impl Iterator<Item = (Role, Rules)> {
     ROLES.into_iter().flat_map(|role| all_rules().map(|rules| (role, rules)))
 }
@@ -142,7 +142,7 @@ fn meaning(check: ArgumentCheck, rules: &Rules) -> (u8, u32, u64) {
     }
 }
 
-/// Returns true if one of the lists of conditions holds.
+/// Returns true if all conditions of one of the lists hold.
 fn is_allowed(lists: &[&[ArgumentCheck]], rules: &Rules, arguments: [u64; 6]) -> bool {
     let holds = |check: &ArgumentCheck| {
         let (index, value, compared) = meaning(*check, rules);
@@ -155,7 +155,8 @@ fn is_allowed(lists: &[&[ArgumentCheck]], rules: &Rules, arguments: [u64; 6]) ->
     lists.iter().any(|list| list.iter().all(holds))
 }
 
-/// Arguments that a list of conditions allows, and those which differ from them in one bit that is compared.
+/// Returns arguments that a list of conditions allows, and arguments that differ from these in one compared
+/// bit.
 fn attacks(list: &[ArgumentCheck], rules: &Rules) -> Vec<[u64; 6]> {
     let meanings: Vec<_> = list.iter().map(|check| meaning(*check, rules)).collect();
     let mut good = [0; 6];

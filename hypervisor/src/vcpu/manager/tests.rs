@@ -21,7 +21,7 @@ pub(crate) struct SleepingVcpu {
     is_debugged: bool,
     period: u64,
     event: DebugEvent,
-    /// Number of injected exceptions; read as rax.
+    /// Number of injected exceptions. Tests read it as register rax.
     injected: u64,
 }
 

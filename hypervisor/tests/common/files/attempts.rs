@@ -1,8 +1,8 @@
 //! Attempts of a hostile guest on a mounted folder.
 //!
-//! Each attempt is a request, or a few, with the errno that the server must reply. They try names that lead
-//! out of the folder, symbolic links, special files, numbers of nodes and handles that the server has not
-//! given, wrong sizes, and malformed chains.
+//! Each attempt is one request or a few, and the errno with which the server must reply. The attempts use
+//! names that lead out of the folder, symbolic links, special files, node and handle numbers that the server
+//! has not given, wrong sizes, and malformed chains.
 
 use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::request::{
@@ -22,10 +22,10 @@ use super::{Assembled, Machine};
 /// Exit status of a guest that has read the file outside.
 const HAS_READ: u8 = 3;
 
-/// Names that are no component of a path.
+/// Names that are not a single component of a path.
 const NO_COMPONENT: [&str; 8] = ["", ".", "..", "/etc/passwd", "../outside", "victim/..", "victim/", "a\0b"];
 
-/// A number that the device never gives.
+/// A node or handle number that the device never gives.
 const UNKNOWN: u64 = 1 << 40 | 77;
 
 fn name(name: &str) -> Vec<u8> {
@@ -107,7 +107,7 @@ fn symlinks(driver: &mut Driver<'_, impl Machine>) -> Assembled {
         driver.attempt("truncation", &set(SetattrValid::SIZE, SetattrIn::new_zeroed()).of(node), ELOOP)?;
         let mode = set(SetattrValid::MODE, SetattrIn { mode: 0o4777, ..SetattrIn::new_zeroed() });
         driver.attempt("chmod of a link", &mode.of(node), EOPNOTSUPP)?;
-        // A hard link is one of the symbolic link.
+        // Must make a hard link to the symbolic link itself, not to its target.
         let linked =
             Request::new(Opcode::Link, ROOT_NODE, &LinkIn { oldnodeid: 0 }, &name(&format!("{link}2")));
         driver.attempt("hard link", &linked.with(0, node), 0)?;
@@ -130,7 +130,7 @@ fn special_files(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     Ok(())
 }
 
-/// Numbers of nodes and handles that were never given, or no longer.
+/// Node and handle numbers that were never given, or are no longer valid.
 fn numbers(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     for node in [0, 1 << 32 | 2, UNKNOWN, u64::MAX] {
         let lookup = Request::names(Opcode::Lookup, node, &["secret"]);
@@ -159,7 +159,7 @@ fn numbers(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     Ok(())
 }
 
-/// Requests of more than the device moves, or of other lengths than they say.
+/// Requests that exceed the device's limits, or whose length fields are wrong.
 fn sizes(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     driver.attempt("opening", &create("own file", O_RDWR), 0)?;
     let handle = driver.keep(128)?;
@@ -181,7 +181,7 @@ fn sizes(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     Ok(())
 }
 
-/// Chains that lie.
+/// Malformed chains.
 fn chains(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     let (request, reply) = (u64::from(REQUEST), u64::from(REPLY));
     driver.store(REQUEST, lookup("victim").header.as_bytes())?;
@@ -200,14 +200,16 @@ fn chains(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     chains.into_iter().try_for_each(|(name, chain)| driver.invalid_chain(name, chain))
 }
 
-/// Looks up two names, a directory and a symbolic link, while another program exchanges them, and works in
-/// the directory that it finds, again and again. Exits with a status if it has read the file outside.
+/// Races with a program of the host that keeps exchanging the names of a directory and a symbolic link. Looks
+/// up both names and works in the directory that it finds, `times` times. Exits with [`HAS_READ`] if it has
+/// read the file outside.
 pub(crate) fn race(machine: &mut impl Machine, times: u32) -> Assembled {
     let mut driver = Driver::new(machine);
     driver.check_device()?;
     driver.start()?;
     driver.repeat(times, |driver| {
-        // One of them is the directory, however slowly they are exchanged.
+        // At any time one of the names is the directory, so the guest always finds it, however slow the
+        // exchange is.
         ["victim", "absolute"].into_iter().try_for_each(|name| {
             driver.request(&lookup(name))?;
             let directory = driver.keep(0)?;

@@ -1,4 +1,5 @@
-//! The guest's driver: sends requests, valid or not, and records the replies.
+//! The guest's driver for the file-system device. It sends valid and invalid requests, and records the
+//! replies.
 
 use hermit_fuse::request::{InitIn, WriteIn};
 use hermit_fuse::{InHeader, MAJOR_VERSION, MINOR_VERSION, Opcode, ROOT_NODE, VIRTIO_DEVICE_ID};
@@ -12,27 +13,28 @@ const DESCRIPTORS: u32 = 0x9_0000;
 const AVAILABLE: u32 = 0x9_0200;
 const USED: u32 = 0x9_0400;
 
-/// Physical addresses of a request and of its reply, and the room for this.
+/// Physical addresses of a request and of its reply, and the size of the reply's buffer in bytes.
 pub(super) const REQUEST: u32 = 0x9_1000;
 pub(super) const REPLY: u32 = 0x9_4000;
 pub(super) const ROOM: u32 = 0x1000;
 
 /// Physical address of the records of replies.
 const RECORDS: u32 = 0xa_0000;
-/// Size of a record in bytes: the reply's header, and the beginning of the rest.
+/// Size of a record in bytes. A record is the reply's header and the first bytes of its data.
 pub(super) const RECORD: u32 = 24;
 
-/// Physical address of numbers of nodes and handles that the guest has got.
+/// Physical address of the node and handle numbers that the guest has received.
 const NUMBERS: u32 = 0x9_8000;
 
 /// Offsets of registers (virtio 1.2 §4.2.2).
 const DEVICE_ID: u64 = 0x08;
 const STATUS: u64 = 0x70;
 
-/// Exit status of a guest that has another device in the place of this one.
+/// Exit status of a guest that finds another device in place of the file-system device.
 const NO_DEVICE: u8 = 4;
 
-/// `Status` of a live device, and the bit of one that has found an invalid queue (virtio 1.2 §2.1).
+/// `Status` of a live device, and the status bit of a device that has found an invalid queue (virtio 1.2
+/// §2.1).
 const DRIVER_OK: u32 = 1 | 2 | 4 | 8;
 const NEEDS_RESET: u32 = 0x40;
 
@@ -50,7 +52,7 @@ pub(super) type Descriptor = (u64, u32, u16, u16);
 /// Name of the file in the folder to which the guest writes its records.
 pub(super) const RECORDS_FILE: &str = "records";
 
-/// A number that the guest has got from the device.
+/// A node or handle number that the guest has received from the device. Its value is known only to the guest.
 #[derive(Clone, Copy)]
 pub(super) struct Number(u32);
 
@@ -75,7 +77,7 @@ pub(crate) struct Expected {
 pub(super) struct Request {
     pub(super) header: InHeader,
     pub(super) body: Vec<u8>,
-    /// Offsets in the request at which the guest puts numbers that it has got.
+    /// Offsets in the request at which the guest inserts received numbers.
     numbers: Vec<(u32, Number)>,
 }
 
@@ -87,19 +89,19 @@ impl Request {
         Self { header, body, numbers: Vec::new() }
     }
 
-    /// A request of names, each with a NUL at its end.
+    /// Creates a request whose data is `names`, each with a NUL at its end.
     pub(super) fn names(opcode: Opcode, nodeid: u64, names: &[&str]) -> Self {
         let bytes: Vec<u8> = names.iter().flat_map(|name| name.bytes().chain([0])).collect();
         Self::new(opcode, nodeid, &[0_u8; 0], &bytes)
     }
 
-    /// Puts a number at an offset after the header.
+    /// Inserts a received number at `offset` after the header.
     pub(super) fn with(mut self, offset: u32, number: Number) -> Self {
         self.numbers.push((40 + offset, number));
         self
     }
 
-    /// Puts a number into the header, as the node.
+    /// Inserts a received number into the header, as the node.
     pub(super) fn of(mut self, node: Number) -> Self {
         self.numbers.push((16, node));
         self
@@ -110,7 +112,7 @@ impl Request {
     }
 }
 
-/// Emits instructions of the guest. rax, rcx, rdi and rsi are scratch registers.
+/// Emits instructions of the guest. They may change rax, rcx, rdi and rsi.
 pub(crate) struct Driver<'a, M> {
     machine: &'a mut M,
     expected: Vec<Expected>,
@@ -122,7 +124,7 @@ impl<'a, M: Machine> Driver<'a, M> {
         Self { machine, expected: Vec::new(), numbers: 0 }
     }
 
-    /// Copies bytes to memory. They stand among the instructions.
+    /// Copies bytes to memory. The bytes are stored among the instructions.
     pub(super) fn store(&mut self, address: u32, bytes: &[u8]) -> Assembled {
         let code = self.machine.code();
         let (mut data, mut end) = (code.create_label(), code.create_label());
@@ -155,7 +157,7 @@ impl<'a, M: Machine> Driver<'a, M> {
         self.machine.code().nop()
     }
 
-    /// Resets the device and initialises it with its request queue, and begins a session.
+    /// Resets the device, initialises it with its request queue, and begins a FUSE session.
     pub(super) fn start(&mut self) -> Assembled {
         let code = self.machine.code();
         code.lea(rdi, qword_ptr(r15 + DESCRIPTORS))?;
@@ -184,7 +186,7 @@ impl<'a, M: Machine> Driver<'a, M> {
             table.extend(next.to_le_bytes());
         }
         self.store(DESCRIPTORS, &table)?;
-        // The ring has zeros: the head of each chain.
+        // All entries of the available ring are zero, and so are the heads of all chains.
         self.machine.code().inc(word_ptr(r15 + (AVAILABLE + 2)))?;
         self.machine.notify(REQUESTS)?;
         let code = self.machine.code();
@@ -201,7 +203,7 @@ impl<'a, M: Machine> Driver<'a, M> {
         code.nop()
     }
 
-    /// Sends a request, as it is, with room for a reply.
+    /// Sends a request unchanged, with a buffer for the reply.
     pub(super) fn request(&mut self, request: &Request) -> Assembled {
         let bytes = request.bytes();
         self.store(REQUEST, &bytes)?;
@@ -221,13 +223,13 @@ impl<'a, M: Machine> Driver<'a, M> {
         self.copy(REPLY, RECORDS + RECORD * index, RECORD)
     }
 
-    /// Sends a request whose reply should have this errno, 0 for success.
+    /// Sends a request whose reply must have this errno, 0 for success.
     pub(super) fn attempt(&mut self, name: &str, request: &Request, errno: i32) -> Assembled {
         self.request(request)?;
         self.record(name, errno, request.header.unique)
     }
 
-    /// Keeps the number at the beginning of the last reply, of a node or a handle, or that at an offset.
+    /// Keeps the node or handle number at `offset` in the data of the last reply.
     pub(super) fn keep(&mut self, offset: u32) -> Result<Number, iced_x86::IcedError> {
         let number = Number(self.numbers);
         self.numbers += 1;
@@ -235,14 +237,14 @@ impl<'a, M: Machine> Driver<'a, M> {
         Ok(number)
     }
 
-    /// Sends an invalid chain, after which the device works again once it was reset.
+    /// Sends an invalid chain. The device must then need a reset, and work again after it.
     pub(super) fn invalid_chain(&mut self, name: &str, descriptors: &[Descriptor]) -> Assembled {
         self.chain(descriptors)?;
         self.start()?;
         self.record(&format!("session after {name}"), 0, 1)
     }
 
-    /// Repeats instructions.
+    /// Repeats `body` `times` times.
     pub(super) fn repeat(&mut self, times: u32, body: impl FnOnce(&mut Self) -> Assembled) -> Assembled {
         let mut again = self.machine.code().create_label();
         self.machine.code().mov(r12, u64::from(times))?;
@@ -264,13 +266,13 @@ impl<'a, M: Machine> Driver<'a, M> {
         self.machine.code().nop()
     }
 
-    /// Writes the records to a file of the folder, and returns the expected contents.
+    /// Writes the records to a file in the folder, and returns the expected records.
     pub(super) fn finish(mut self) -> Result<Vec<Expected>, iced_x86::IcedError> {
         let size = RECORD * u32::try_from(self.expected.len()).unwrap();
         let create = [1_u32, 0o600, 0, 0];
         let name = [RECORDS_FILE.as_bytes(), &[0]].concat();
         self.request(&Request::new(Opcode::Create, ROOT_NODE, &create, &name))?;
-        // Behind the entry of 128 bytes.
+        // The handle follows the entry of 128 bytes.
         let handle = self.keep(128)?;
         let write = WriteIn { size, ..WriteIn::new_zeroed() };
         let mut request = Request::new(Opcode::Write, 0, &write, &[]).with(0, handle);

@@ -1,4 +1,4 @@
-//! A folder of the host with links that lead out of it, and files beside it that no guest may reach.
+//! A folder of the host with links that lead out of it, and files next to it that no guest may reach.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use super::driver::{Expected, RECORD, RECORDS_FILE};
 
-/// Content of the file outside, content of the file with the same name inside, and text that guests write to
-/// the latter.
+/// Content of the file outside the folder, content of the file with the same name inside, and text that
+/// guests write to the file inside.
 pub(super) const SECRET: &[u8; 8] = b"a secret";
 const PUBLIC: &[u8; 8] = b"a victim";
 pub(super) const GUEST_TEXT: &[u8; 8] = b"by guest";
 
-/// The folder and the files beside it.
+/// The mounted folder and the files next to it.
 pub(crate) struct MountedFolder(TempDir);
 
 impl MountedFolder {
@@ -33,7 +33,7 @@ impl MountedFolder {
         folder
     }
 
-    /// Path of the mounted folder.
+    /// Returns the path of the mounted folder.
     pub(crate) fn inside(&self) -> PathBuf {
         self.0.path().join("inside")
     }
@@ -49,7 +49,7 @@ impl MountedFolder {
         assert_eq!(fs::read(self.outside().join("secret")).unwrap(), SECRET);
     }
 
-    /// Asserts that the guest's attempts have had these results.
+    /// Asserts that the guest's attempts had the expected results.
     pub(crate) fn check_records(&self, expected: &[Expected]) {
         let records = fs::read(self.inside().join(RECORDS_FILE)).unwrap();
         let records: Vec<&[u8]> = records.chunks(usize::try_from(RECORD).unwrap()).collect();
@@ -61,7 +61,7 @@ impl MountedFolder {
         }
     }
 
-    /// Asserts that the guest of a race has written to the file inside.
+    /// Asserts that the guest of a race has written to the file inside the folder.
     pub(crate) fn check_victim(&self) {
         let written = ["victim", "absolute"].map(|name| {
             let is_directory = self.inside().join(name).symlink_metadata().unwrap().is_dir();
@@ -75,7 +75,8 @@ impl MountedFolder {
         let (first, second) = (self.inside().join("victim"), self.inside().join("absolute"));
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            // The scope waits for the thread, also if `run` panics.
+            // The scope waits for the thread even if `run` panics, so the thread must be stopped on all
+            // paths.
             let _stop_at_end = SetAtEnd(&stop);
             scope.spawn(|| exchange(&first, &second, &stop));
             run()

@@ -1,6 +1,6 @@
 //! A hostile guest that drives the file-system device directly, to reach files outside of the mounted folder.
 //!
-//! The same instructions run in both engines: [`Machine`] has the differences.
+//! The guest's instructions are the same in both engines, except for those that [`Machine`] emits.
 
 mod attempts;
 mod driver;
@@ -15,7 +15,7 @@ pub(crate) use self::folder::MountedFolder;
 /// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
-/// Builder of a guest in one of the engines. r15 is the virtual address of physical address 0.
+/// Builder of a guest for one of the engines. r15 holds the virtual address of physical address 0.
 pub(crate) trait Machine {
     /// The assembler.
     fn code(&mut self) -> &mut CodeAssembler;
@@ -23,10 +23,10 @@ pub(crate) trait Machine {
     /// Writes a register of the file-system device, at an offset in its window (virtio 1.2 §4.2.2).
     fn write_register(&mut self, offset: u64, value: u32) -> Assembled;
 
-    /// Reads a register of the file-system device to eax.
+    /// Reads a register of the file-system device into eax.
     fn read_register(&mut self, offset: u64) -> Assembled;
 
-    /// Notifies the device of a queue.
+    /// Notifies the device about a queue.
     fn notify(&mut self, queue: u32) -> Assembled;
 
     /// Exits with a status.

@@ -1,4 +1,5 @@
-//! Malformed virtqueues. Each attack leaves the other devices working, which [`fetch_random_numbers`] checks.
+//! Malformed virtqueues. After each attack, the other devices must still work, which [`fetch_random_numbers`]
+//! checks.
 
 use iced_x86::code_asm::{al, byte_ptr, qword_ptr, r15, rax};
 
@@ -7,17 +8,17 @@ use super::driver::{
 };
 use super::{Assembled, Machine};
 
-/// The queue under test, an indirect table, and its data.
+/// Addresses of the queue under test, of an indirect table, and of data.
 const RINGS: Rings = Rings::at(BUFFERS);
 const TABLE: u32 = BUFFERS + 0x1000;
 const DATA: u32 = BUFFERS + 0x2000;
 const DATA_ADDRESS: u64 = DATA as u64;
 const TABLE_ADDRESS: u64 = TABLE as u64;
-/// The valid queue of the entropy device, and its data.
+/// Addresses of the valid queue of the entropy device, and of its data.
 const VALID: u32 = BUFFERS + 0x8000;
 const RANDOM: u32 = BUFFERS + 0x9000;
 
-/// The queues of all devices. A VM may lack those of the network.
+/// The queues of all devices. A VM may lack a network device.
 pub(crate) const QUEUES: [Queue; 6] =
     [Queue::INPUT, Queue::OUTPUT, Queue::RANDOM, Queue::DISK, Queue::RECEIVEQ, Queue::TRANSMITQ];
 
@@ -66,7 +67,7 @@ pub(crate) fn rings_outside_memory<M: Machine>(driver: &mut Driver<'_, M>, queue
     rings.try_for_each(|rings| try_rings(driver, queue, rings, &[(DATA_ADDRESS, 16, WRITE, 0)]))
 }
 
-/// Rings of invalid sizes, that overlap, or that a buffer overlaps.
+/// Rings that have invalid sizes, overlap each other, or overlap a buffer.
 pub(crate) fn invalid_rings(driver: &mut Driver<'_, impl Machine>, queue: Queue) -> Assembled {
     for size in [0, 1, 3, 7, 256, 0x8000, 0xffff, 0x1_0001, u32::MAX] {
         try_rings(driver, queue, Rings { size, ..RINGS }, &[(DATA_ADDRESS, 16, WRITE, 0)])?;
@@ -77,7 +78,7 @@ pub(crate) fn invalid_rings(driver: &mut Driver<'_, impl Machine>, queue: Queue)
     try_rings(driver, queue, RINGS, &[(start, 0x1000, WRITE, 0)])
 }
 
-/// Malformed descriptor chains, in a memory that ends at `end`.
+/// Returns malformed descriptor chains for a guest whose memory ends at `end`.
 fn chains(end: u64) -> Vec<Vec<Descriptor>> {
     let (data, table) = (DATA_ADDRESS, TABLE_ADDRESS);
     vec![
@@ -154,7 +155,7 @@ pub(crate) fn invalid_status(driver: &mut Driver<'_, impl Machine>, queue: Queue
     })
 }
 
-/// Notifies all devices of these queues, `times` times.
+/// Notifies all devices `times` times, each time about both of these queues.
 fn notify_all(driver: &mut Driver<'_, impl Machine>, times: u32, queues: [u32; 2]) -> Assembled {
     driver.repeat(times, |driver| {
         let mut all = (0..4).flat_map(|device| queues.map(|queue| (device, queue)));
@@ -162,8 +163,8 @@ fn notify_all(driver: &mut Driver<'_, impl Machine>, times: u32, queues: [u32; 2
     })
 }
 
-/// Notifies all devices of all queues 10 times `times` times, and of queues that do not exist. The other
-/// devices work meanwhile.
+/// Notifies all devices 10 × `times` times about their queues and about queues that do not exist. Between the
+/// notifications, checks that the entropy device works.
 pub(crate) fn notification_storm(driver: &mut Driver<'_, impl Machine>, times: u32) -> Assembled {
     driver.set_up(Queue::DISK, RINGS)?;
     driver.repeat(10, |driver| {
@@ -173,17 +174,17 @@ pub(crate) fn notification_storm(driver: &mut Driver<'_, impl Machine>, times: u
     })
 }
 
-/// Notifies the disk again and again.
+/// Notifies only the disk, again and again.
 pub(crate) fn notification_storm_on_one_queue(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     driver.set_up(Queue::DISK, RINGS)?;
     driver.repeat(100_000, |driver| driver.0.notify(Queue::DISK.device, Queue::DISK.index))
 }
 
-/// Beginnings of frames that are no valid headers.
+/// Beginnings of invalid vnet headers.
 pub(crate) const HEADERS: [u64; 6] =
     [0, u64::MAX, 0x0101, 0xffff_ffff_0000_0101, 0x0010_0022_05b4_0401, 0x8101];
 
-/// Frames of invalid lengths, whose header begins with `header`: the device drops them.
+/// Frames of invalid lengths whose vnet header begins with `header`. The device must drop them.
 pub(crate) fn invalid_frames(driver: &mut Driver<'_, impl Machine>, header: u64) -> Assembled {
     driver.write64(DATA, header)?;
     [0u32, 1, 11, 12, 13, 25, 26, 60, 1526, 65_565, 65_566, 1 << 20].into_iter().try_for_each(|length| {
@@ -193,7 +194,7 @@ pub(crate) fn invalid_frames(driver: &mut Driver<'_, impl Machine>, header: u64)
     })
 }
 
-/// The console may print any guest memory; the guest's own memory stays accessible.
+/// Prints large parts of guest memory. The console may do so, and the guest's memory stays accessible.
 pub(crate) fn output_of_much_memory<M: Machine>(driver: &mut Driver<'_, M>) -> Assembled {
     let size = u32::try_from(M::MEMORY / 2).expect("a small memory");
     try_rings(driver, Queue::OUTPUT, RINGS, &[(1 << 20, size, 0, 0)])?;
@@ -201,7 +202,8 @@ pub(crate) fn output_of_much_memory<M: Machine>(driver: &mut Driver<'_, M>) -> A
     driver.0.code().mov(al, byte_ptr(r15 + DATA))
 }
 
-/// Prints 16 bytes, and does not wait until they are printed: with a full pipe, never.
+/// Prints 16 bytes, and does not wait for completion: if standard output is a full pipe, the bytes are never
+/// printed.
 pub(crate) fn print(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     driver.describe(VALID, &[(DATA_ADDRESS, 16, 0, 0)])?;
     driver.set_up(Queue::OUTPUT, Rings::at(VALID))?;

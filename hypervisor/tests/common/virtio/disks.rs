@@ -1,4 +1,4 @@
-//! Block requests outside a guest's rights.
+//! Block requests that a guest may not make.
 
 use iced_x86::code_asm::{al, byte_ptr, r15};
 
@@ -19,7 +19,7 @@ const OK: u8 = 0;
 const IO_ERROR: u8 = 1;
 const NO_STATUS: u8 = 0xee;
 
-/// Sends a request of this type with `length` bytes at [`DATA`] for `sector`; leaves the status in al.
+/// Sends a request of this type for `sector`, with `length` bytes at [`DATA`]. Leaves the status in al.
 fn request(driver: &mut Driver<'_, impl Machine>, request_type: u32, sector: u64, length: u32) -> Assembled {
     driver.clear(BUFFERS, 0x600)?;
     driver.write64(HEADER, request_type.into())?;
@@ -33,7 +33,7 @@ fn request(driver: &mut Driver<'_, impl Machine>, request_type: u32, sector: u64
     driver.0.code().mov(al, byte_ptr(r15 + STATUS))
 }
 
-/// Exits with 100 plus the status in al, unless that is `expected`.
+/// Exits with 100 plus the status in al, unless this status is `expected`.
 fn expect(driver: &mut Driver<'_, impl Machine>, expected: u8) -> Assembled {
     let mut equal = driver.0.code().create_label();
     driver.0.code().cmp(al, u32::from(expected))?;
@@ -52,7 +52,7 @@ pub(crate) fn write(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     expect(driver, OK)
 }
 
-/// Contents of the disk after [`write`], which were `original`.
+/// Returns the contents of the disk after [`write`]. `original` is the contents before.
 pub(crate) fn written(original: &[u8]) -> Vec<u8> {
     let mut expected = original.to_vec();
     expected[3 * 512..4 * 512].fill(0);
@@ -60,10 +60,10 @@ pub(crate) fn written(original: &[u8]) -> Vec<u8> {
     expected
 }
 
-/// Writes that fail on a read-only disk: sectors and lengths in bytes.
+/// Writes that fail on a read-only disk: sector, and length in bytes.
 pub(crate) const DENIED: &[(u64, u32)] = &[(0, 512), (7, 512), (0, 4096), (8, 512)];
 
-/// Writes that fail on any disk of [`SECTORS`]: sectors and lengths in bytes.
+/// Writes that fail on any disk of [`SECTORS`]: sector, and length in bytes.
 pub(crate) const INVALID: &[(u64, u32)] = &[
     (SECTORS as u64, 512),
     (SECTORS as u64 + 1, 512),
@@ -81,7 +81,7 @@ pub(crate) const INVALID: &[(u64, u32)] = &[
     (u64::MAX, 1024),
 ];
 
-/// Makes writes that should fail.
+/// Makes these writes, which must fail.
 pub(crate) fn failing_writes(driver: &mut Driver<'_, impl Machine>, writes: &[(u64, u32)]) -> Assembled {
     driver.clear(DATA, 4096)?;
     writes.iter().try_for_each(|&(sector, length)| {
@@ -90,8 +90,8 @@ pub(crate) fn failing_writes(driver: &mut Driver<'_, impl Machine>, writes: &[(u
     })
 }
 
-/// Makes requests that the device does not support, as discard (11), write zeroes (13) and undefined types.
-/// Exits with 3 if the status of one is OK.
+/// Makes requests that the device does not support, such as discard (11), write zeroes (13) and undefined
+/// types. Exits with 3 if one of them succeeds.
 pub(crate) fn unsupported(driver: &mut Driver<'_, impl Machine>) -> Assembled {
     for request_type in [2, 3, 11, 13, 14, 15, 16, 24, 0x8000_0000, u32::MAX] {
         let mut refused = driver.0.code().create_label();

@@ -1,4 +1,4 @@
-//! A guest's driver of virtio devices on the MMIO transport (virtio 1.2 §4.2).
+//! A guest's driver for virtio devices on the MMIO transport (virtio 1.2 §4.2).
 
 use iced_x86::code_asm::{ax, dword_ptr, eax, ecx, qword_ptr, r12, r15, rax, rdi, rdx, rsi, word_ptr};
 
@@ -20,7 +20,7 @@ pub(crate) const STATUS: u64 = 0x70;
 /// Features that the driver accepts: indirect descriptors, version 1.
 const FEATURES: [u32; 2] = [1 << 28, 1];
 
-/// Limit of the wait for a used chain, in ticks of the TSC: minutes.
+/// Time limit of the wait for a used chain, in ticks of the TSC: a few minutes.
 const USED_TIMEOUT: u64 = 600_000_000_000;
 
 /// Memory for virtqueues and buffers, 192 KiB.
@@ -29,7 +29,7 @@ pub(crate) const BUFFERS: u32 = 0x9_0000;
 /// A descriptor: address, length, flags, next.
 pub(crate) type Descriptor = (u64, u32, u16, u16);
 
-/// A queue, by the numbers of its device and in its device. The guest has one disk.
+/// A virtqueue: the number of its device, and its index in the device. The numbers assume one disk.
 #[derive(Clone, Copy)]
 pub(crate) struct Queue {
     pub(crate) device: u32,
@@ -41,7 +41,7 @@ impl Queue {
     pub(crate) const OUTPUT: Self = Self { device: 0, index: 1 };
     pub(crate) const RANDOM: Self = Self { device: 1, index: 0 };
     pub(crate) const DISK: Self = Self { device: 2, index: 0 };
-    /// Network device, which follows the disk. Missing if the host cannot create TAP interfaces.
+    /// The network device follows the disk. It is missing if the host cannot create TAP interfaces.
     pub(crate) const RECEIVEQ: Self = Self { device: 3, index: 0 };
     pub(crate) const TRANSMITQ: Self = Self { device: 3, index: 1 };
 }
@@ -56,31 +56,31 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// A valid layout at `start`, of 1.5 KiB.
+    /// Returns a valid layout at `start`, with a size of 1.5 KiB.
     pub(crate) const fn at(start: u32) -> Self {
         let start = start as u64;
         Self { size: 8, descriptors: start, available: start + 0x200, used: start + 0x400 }
     }
 }
 
-/// Emits instructions of the guest. rax, rcx, rdx, rsi and rdi are scratch registers, and those that system
+/// Emits instructions of the guest. They may change rax, rcx, rdx, rsi and rdi, and the registers that system
 /// calls change.
 pub(crate) struct Driver<'a, M>(pub(crate) &'a mut M);
 
 impl<M: Machine> Driver<'_, M> {
-    /// Writes 16 bits at a physical address.
+    /// Writes a 16-bit value at a physical address.
     pub(super) fn write16(&mut self, address: u32, value: u16) -> Assembled {
         self.0.code().mov(eax, u32::from(value))?;
         self.0.code().mov(word_ptr(r15 + address), ax)
     }
 
-    /// Writes 32 bits at a physical address.
+    /// Writes a 32-bit value at a physical address.
     fn write32(&mut self, address: u32, value: u32) -> Assembled {
         self.0.code().mov(eax, value)?;
         self.0.code().mov(dword_ptr(r15 + address), eax)
     }
 
-    /// Writes 64 bits at a physical address.
+    /// Writes a 64-bit value at a physical address.
     pub(super) fn write64(&mut self, address: u32, value: u64) -> Assembled {
         self.0.code().mov(rax, value)?;
         self.0.code().mov(qword_ptr(r15 + address), rax)
@@ -101,7 +101,7 @@ impl<M: Machine> Driver<'_, M> {
         self.0.exit_with_al()
     }
 
-    /// Repeats `body`. r12 counts down to 1.
+    /// Repeats `body` `times` times. r12 counts from `times` down to 1.
     pub(crate) fn repeat(&mut self, times: u32, body: impl FnOnce(&mut Self) -> Assembled) -> Assembled {
         let mut again = self.0.code().create_label();
         self.0.code().push(r12)?;
@@ -156,8 +156,8 @@ impl<M: Machine> Driver<'_, M> {
         self.0.notify(queue.device, queue.index)
     }
 
-    /// Reads the device's status `times` times. Each read waits for the device's lock, and so until a queue
-    /// is processed.
+    /// Reads the device's status `times` times. Each read waits for the device's lock, which the device holds
+    /// while it processes a queue.
     pub(super) fn linger(&mut self, queue: Queue, times: u32) -> Assembled {
         self.repeat(times, |driver| driver.0.read_register(queue.device, STATUS))
     }
@@ -181,7 +181,7 @@ impl<M: Machine> Driver<'_, M> {
         self.0.code().nop()
     }
 
-    /// Reads the TSC to rax.
+    /// Reads the TSC into rax.
     fn read_tsc(&mut self) -> Assembled {
         let code = self.0.code();
         code.rdtsc()?;

@@ -1,6 +1,6 @@
 //! A hostile guest that drives virtio devices directly, by valid and malformed queues and requests.
 //!
-//! The same instructions run in both engines: [`Machine`] has the differences.
+//! The guest's instructions are the same in both engines, except for those that [`Machine`] emits.
 
 pub(crate) mod attacks;
 pub(crate) mod disks;
@@ -14,7 +14,7 @@ pub(crate) use self::driver::Driver;
 /// Result of assembling instructions.
 pub(crate) type Assembled = Result<(), IcedError>;
 
-/// Builder of a guest in one of the engines. r15 is the virtual address of physical address 0.
+/// Builder of a guest for one of the engines. r15 holds the virtual address of physical address 0.
 pub(crate) trait Machine {
     /// Size of the guest's memory in bytes.
     const MEMORY: u64;
@@ -28,10 +28,10 @@ pub(crate) trait Machine {
     /// Writes r12, the counter of [`Driver::repeat`], to a register of a device.
     fn write_counter(&mut self, device: u32, offset: u64) -> Assembled;
 
-    /// Reads a register of a device to eax.
+    /// Reads a register of a device into eax.
     fn read_register(&mut self, device: u32, offset: u64) -> Assembled;
 
-    /// Notifies a device of a queue, as a driver of this engine does.
+    /// Notifies a device about a queue, as a driver on this engine does.
     fn notify(&mut self, device: u32, queue: u32) -> Assembled;
 
     /// Exits with the status in al.

@@ -35,7 +35,7 @@ fn send(mut stream: &UnixStream, frame: &[u8]) {
     stream.write_all(&[&length, frame].concat()).unwrap();
 }
 
-/// Answers each datagram by itself, until the last one.
+/// Sends each datagram back to its sender, until the last one.
 fn answer(stream: &UnixStream) {
     loop {
         let mut frame = receive(stream);

@@ -1,4 +1,5 @@
-//! Clients of listeners: their connections become flows, whose SYNs the guest answers.
+//! Clients of forwarded ports. Each connection that a listener accepts becomes a flow, which sends a SYN to
+//! the guest.
 
 use std::io::ErrorKind;
 use std::mem;
@@ -11,20 +12,20 @@ use crate::config::Config;
 use crate::host::{Host, Token, is_exhausted};
 use crate::parse::Ends;
 
-/// Maximum number of flows of the clients of a listener that are not established.
+/// Maximum number, for each listener, of clients' flows that are not established.
 const MAX_CLIENTS: usize = 128;
 
 impl<S> Tcp<S> {
-    /// Sends the SYNs again that the guest has not answered, now and some times a moment later: the guest has
-    /// got an address, or has started.
+    /// Sends the unanswered SYNs again, now and a few more times soon after. Called when the guest has
+    /// started or has got an address, so that it probably answers now.
     pub(crate) fn expect_answers(&mut self, now: u64) {
         if self.repeat_syns() {
             self.timers.repeat_syns_later(now);
         }
     }
 
-    /// Sends the SYNs again that the guest has not answered. Their timers go on. Returns false if there are
-    /// none.
+    /// Sends the unanswered SYNs again. Their retransmission timers do not change. Returns false if there is
+    /// no such SYN.
     pub(super) fn repeat_syns(&mut self) -> bool {
         let unanswered = self.flows.tokens(|flow| flow.phase == Phase::SynSent);
         for &token in &unanswered {
@@ -36,7 +37,7 @@ impl<S> Tcp<S> {
         !unanswered.is_empty()
     }
 
-    /// Notes that a listener has clients.
+    /// Records that a listener may have clients to accept.
     pub(crate) fn note_clients(&mut self, listener: usize) {
         if let Some(has_clients) = self.has_clients.get_mut(listener).filter(|has_clients| !**has_clients) {
             *has_clients = true;
@@ -44,8 +45,8 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Accepts clients while the guest has answered most of the former ones: the others wait in the
-    /// backlog of the listener. Returns true if the host has no descriptor for a client.
+    /// Accepts waiting clients of all listeners, up to [`MAX_CLIENTS`] unestablished flows for each. More
+    /// clients wait in the listener's backlog. Returns true if the host had no descriptor for a client.
     pub(crate) fn accept<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -62,7 +63,7 @@ impl<S> Tcp<S> {
         self.is_exhausted
     }
 
-    /// Accepts a client, if there is one and the host can.
+    /// Accepts one client of a listener. Returns `None` if no further client can be accepted.
     fn accept_one<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -77,8 +78,8 @@ impl<S> Tcp<S> {
         let (stream, from) = match host.accept(listener, token) {
             Ok(client) => client,
             Err(error) => {
-                // Without descriptors, the client waits until a flow ends. Other errors are those of one
-                // client.
+                // If the host has no descriptor, the client waits until a flow ends. Any other error concerns
+                // only this client, so the next one is accepted.
                 let is_empty = error.kind() == ErrorKind::WouldBlock;
                 *self.has_clients.get_mut(listener)? = !is_empty;
                 self.is_exhausted |= is_exhausted(&error);
@@ -99,8 +100,8 @@ impl<S> Tcp<S> {
         Some(())
     }
 
-    /// Ends of a flow between the guest and a client, which no other flow has: the client's address and port
-    /// as far as the guest can see them.
+    /// Returns ends for the flow between the guest and a client that no other flow has. The peer's address
+    /// and port are the client's if the guest can see them, otherwise an address and a port of the gateway.
     fn free_ends(&self, config: &Config, guest: SocketAddr, from: SocketAddr) -> Option<Ends> {
         let mut peer = config.inside(from, guest.ip());
         for _ in 0..=u16::MAX {
@@ -113,8 +114,8 @@ impl<S> Tcp<S> {
         None
     }
 
-    /// Offers a client whose connection the guest has refused over IPv6 over IPv4: many servers listen there
-    /// only.
+    /// If the guest has refused a client's connection over IPv6, offers it again over IPv4, because many
+    /// servers listen only there. Returns true if it does so.
     pub(super) fn try_ipv4(&mut self, config: &Config, guest: &Guest, token: Token) -> bool {
         let Some(flow) = self.flows.get(token) else { return false };
         if flow.phase != Phase::SynSent || flow.ends.guest.is_ipv4() {
@@ -127,7 +128,7 @@ impl<S> Tcp<S> {
         if let Some(flow) = self.flows.get_mut(token) {
             flow.ends = other;
             (flow.outgoing.is_due, flow.outgoing.attempts) = (true, 0);
-            // The timer of the former SYN may have expired just now.
+            // The timer of the previous SYN may be about to expire.
             flow.outgoing.retransmit_at = None;
         }
         self.enqueue(token);

@@ -5,10 +5,10 @@
 //! end of the guest's connection is simple: it has no congestion control, and after a timeout it retransmits
 //! everything that is not acknowledged.
 //!
-//! Bytes for the guest stay in the socket until the guest has acknowledged them. They are peeked at to copy
-//! them to the guest's memory, and peeked at again to retransmit them. Bytes from the guest go directly from
-//! its memory to the socket. Only bytes that the socket does not take are kept here, up to the advertised
-//! window.
+//! Bytes for the guest stay in the socket until the guest has acknowledged them. A peek copies them to the
+//! guest's memory, and another peek does so again for a retransmission. Bytes from the guest go directly from
+//! the guest's memory to the socket. The flow keeps only bytes that the socket does not take, up to the
+//! advertised window.
 
 use std::collections::VecDeque;
 
@@ -19,11 +19,11 @@ use crate::parse::{Ends, Segment};
 /// Window that is advertised to the guest, in bytes.
 pub(crate) const WINDOW: u32 = 1 << 20;
 
-/// Maximum number of bytes of a window that counts as nearly used up. It is less than the window of a SYN,
-/// which is not scaled.
+/// If fewer than this number of bytes remain of a window, it counts as nearly used up. The value is less than
+/// the window of a SYN, which is not scaled (64 KiB).
 const LITTLE: u32 = 48 * 1024;
 
-/// Window scale of this end: [`WINDOW`] in 16 bits.
+/// Window scale of this end, with which [`WINDOW`] fits into 16 bits.
 pub(crate) const SCALE: u8 = 5;
 
 /// Maximum window scale (RFC 7323 §2.3).
@@ -32,13 +32,14 @@ const MAX_SCALE: u8 = 14;
 /// Maximum segment size of a guest that announces none (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 
-/// Minimum of the maximum segment size: with a smaller one, most of a packet is headers.
+/// Minimum value of a guest's maximum segment size: with a smaller value, packets would mostly consist of
+/// headers.
 const MIN_MSS: u16 = 64;
 
 /// Initial retransmission timeout in nanoseconds.
 pub(crate) const RETRANSMISSION_TIMEOUT: u64 = 1_000_000_000;
 
-/// Number of retransmissions after which a flow is given up, and number for a SYN to the guest.
+/// Number of retransmissions after which a flow is given up, and the same for a SYN to the guest.
 pub(crate) const MAX_ATTEMPTS: u8 = 8;
 pub(crate) const MAX_SYN_ATTEMPTS: u8 = 5;
 
@@ -47,9 +48,9 @@ pub(crate) const MAX_SYN_ATTEMPTS: u8 = 5;
 pub(crate) enum Phase {
     /// The guest has sent a SYN, and the socket connects.
     Connecting,
-    /// The socket is connected, and the guest's SYN is answered.
+    /// The socket is connected, and the guest's SYN is answered with a SYN and an acknowledgement.
     SynReceived,
-    /// The socket was accepted, and a SYN is sent to the guest.
+    /// A listener has accepted the socket, and the flow sends a SYN to the guest.
     SynSent,
     /// Data flows.
     Established,
@@ -71,31 +72,33 @@ pub(crate) struct Outgoing {
     /// SND.UNA and SND.NXT.
     pub(crate) una: Seq,
     pub(crate) nxt: Seq,
-    /// Number after the last one that was sent. [`Self::nxt`] is before it while something is repeated.
+    /// Sequence number after the last one that was ever sent. While data is retransmitted, [`Self::nxt`] is
+    /// smaller.
     pub(crate) max: Seq,
-    /// Number after the last one that the guest's window permits.
+    /// Sequence number after the last one that the guest's window permits.
     pub(crate) edge: Seq,
     /// Window scale and maximum segment size of the guest.
     pub(crate) scale: u8,
     pub(crate) mss: u16,
-    /// True unless the socket has reported that it has no more bytes for now.
+    /// True if the socket may have bytes to read. False after the socket was found empty, until its next
+    /// event.
     pub(crate) is_readable: bool,
     /// True if the peer has ended the stream, or the connection has failed. Reading continues up to the end.
     pub(crate) has_hung_up: bool,
     /// Sequence number of the FIN, once the end of the stream was read.
     pub(crate) fin: Option<Seq>,
-    /// Number of bytes at the front of the socket that are acknowledged, and number of acknowledgements since
-    /// they were last discarded.
+    /// Number of acknowledged bytes that are still at the front of the socket, and number of acknowledgements
+    /// since the last discard.
     pub(crate) acknowledged: u32,
     pub(crate) deferrals: u8,
-    /// Number of bytes that were peeked since the socket was empty.
+    /// Number of bytes that were peeked at since the socket was last empty.
     pub(crate) burst: u32,
-    /// Number of duplicate acknowledgements: those that acknowledged nothing new while data was in flight.
+    /// Number of duplicate acknowledgements, which acknowledge nothing new while data is in flight.
     pub(crate) duplicates: u8,
     /// Time of the next retransmission of the data in flight, and number of retransmissions so far.
     pub(crate) retransmit_at: Option<u64>,
     pub(crate) attempts: u8,
-    /// True if a SYN or a window probe is to be sent.
+    /// True if a SYN or a window probe must be sent.
     pub(crate) is_due: bool,
 }
 
@@ -104,7 +107,7 @@ pub(crate) struct Outgoing {
 pub(crate) struct Incoming {
     /// RCV.NXT.
     pub(crate) nxt: Seq,
-    /// Number after the window, and the same number as the last segment for the guest has advertised it.
+    /// Sequence number after the window, and the same as the last segment for the guest has advertised it.
     pub(crate) edge: Seq,
     pub(crate) advertised: Seq,
     /// RCV.NXT in the last segment for the guest.
@@ -112,9 +115,9 @@ pub(crate) struct Incoming {
     pub(crate) scale: u8,
     /// Bytes that the socket has not taken.
     pub(crate) pending: VecDeque<u8>,
-    /// True unless the socket has refused bytes.
+    /// True if the socket may take bytes. False after it has refused bytes, until its next event.
     pub(crate) is_writable: bool,
-    /// True if the guest has sent its FIN, and true if the socket was shut down for writing.
+    /// True if the guest has sent its FIN; true if the socket was shut down for writing.
     pub(crate) has_ended: bool,
     pub(crate) is_shut_down: bool,
     pub(crate) ack: AckDue,
@@ -132,19 +135,19 @@ pub(crate) struct Flow<S> {
     pub(crate) incoming: Incoming,
     /// True if the flow is in the queue of flows that may have a segment for the guest.
     pub(crate) is_queued: bool,
-    /// The listener at which a client was accepted.
+    /// The listener that has accepted the client; `None` for a flow that the guest has opened.
     pub(crate) listener: Option<usize>,
 }
 
 impl<S> Flow<S> {
-    /// Flow that the guest opens by a SYN. `iss` is the initial number of this end.
+    /// Creates a flow that the guest opens with `syn`. `iss` is the initial sequence number of this end.
     pub(crate) fn from_guest(stream: S, syn: &Segment, iss: Seq) -> Self {
         let mut flow = Self::new(stream, syn.ends, Phase::Connecting, iss);
         flow.take_syn(syn);
         flow
     }
 
-    /// Flow of a client that was accepted at a listener.
+    /// Creates the flow of a client that a listener has accepted.
     pub(crate) fn from_client(stream: S, ends: Ends, listener: usize, iss: Seq) -> Self {
         let mut flow = Self::new(stream, ends, Phase::SynSent, iss);
         flow.outgoing.is_due = true;
@@ -187,12 +190,13 @@ impl<S> Flow<S> {
         Self { stream, ends, phase, outgoing, incoming, is_queued: false, listener: None }
     }
 
-    /// Applies the options and numbers of the guest's SYN.
+    /// Applies the options and the sequence number of the guest's SYN.
     pub(crate) fn take_syn(&mut self, syn: &Segment) {
         let has_scale = syn.window_scale.is_some();
         self.outgoing.scale = syn.window_scale.unwrap_or(0).min(MAX_SCALE);
         self.outgoing.mss = syn.mss.filter(|&mss| mss >= MIN_MSS).unwrap_or(DEFAULT_MSS);
-        // The window of a SYN is not scaled, and begins after that of this end.
+        // The window of a SYN is not scaled. It begins after the SYN of this end, which takes one sequence
+        // number.
         let start = if self.phase == Phase::SynSent { self.outgoing.una } else { self.outgoing.una + 1 };
         self.outgoing.edge = start + u32::from(syn.window);
         self.incoming.scale = if has_scale { SCALE } else { 0 };
@@ -202,7 +206,7 @@ impl<S> Flow<S> {
         self.incoming.open_window();
     }
 
-    /// Ends the phase in which only SYNs were exchanged.
+    /// Enters [`Phase::Established`].
     pub(crate) fn establish(&mut self, now: u64) {
         self.phase = Phase::Established;
         self.outgoing.is_readable = true;
@@ -210,26 +214,26 @@ impl<S> Flow<S> {
         self.outgoing.restart_timer(now);
     }
 
-    /// True if both directions have ended, and the guest has acknowledged that.
+    /// Returns true if both directions have ended, and the guest has acknowledged the FIN of this end.
     pub(crate) fn is_over(&self) -> bool {
         let Outgoing { fin, una, .. } = self.outgoing;
         self.incoming.is_shut_down && fin.is_some_and(|fin| fin.is_before(una))
     }
 
-    /// True if the flow counts as one that is not established.
+    /// Returns true if the flow is not established yet.
     pub(crate) fn is_half_open(&self) -> bool {
         self.phase != Phase::Established
     }
 }
 
 impl Outgoing {
-    /// Number of bytes of data in flight, without SYN and FIN.
+    /// Returns the number of bytes of data in flight, without SYN and FIN.
     pub(crate) fn in_flight(&self) -> u32 {
         let has_fin = self.fin.is_some_and(|fin| self.una.is_up_to(fin) && fin.is_before(self.nxt));
         self.nxt.since(self.una) - u32::from(has_fin)
     }
 
-    /// Counts `length` sequence numbers after [`Self::nxt`] as sent.
+    /// Advances [`Self::nxt`] by `length` sequence numbers, which are sent.
     pub(crate) fn advance(&mut self, length: u32, now: u64) {
         self.nxt = self.nxt + length;
         self.burst = self.burst.saturating_add(length);
@@ -239,12 +243,12 @@ impl Outgoing {
         }
     }
 
-    /// Number of bytes that the guest's window still permits.
+    /// Returns the number of bytes that the guest's window still permits.
     pub(crate) fn window(&self) -> u32 {
         self.edge.since(self.nxt)
     }
 
-    /// Restarts the timer if data is in flight, otherwise stops it.
+    /// Restarts the retransmission timer if data is in flight, otherwise stops it.
     pub(crate) fn restart_timer(&mut self, now: u64) {
         self.retransmit_at = (self.una != self.nxt).then_some(now + self.timeout());
     }
@@ -255,28 +259,29 @@ impl Outgoing {
         self.retransmit_at.get_or_insert(at);
     }
 
-    /// Time until the next retransmission. It doubles with each.
+    /// Returns the time until the next retransmission. It doubles with each attempt.
     fn timeout(&self) -> u64 {
         RETRANSMISSION_TIMEOUT << self.attempts.min(MAX_ATTEMPTS)
     }
 }
 
 impl Incoming {
-    /// Moves the edge of the window as far as there is room. The edge never moves back (RFC 9293 §3.8.6).
+    /// Advances the edge of the receive window as far as there is room for kept bytes. The edge never moves
+    /// back (RFC 9293 §3.8.6).
     pub(crate) fn open_window(&mut self) {
         let kept = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
         let max = u32::from(u16::MAX) << self.scale;
         self.edge = self.edge.max(self.nxt + WINDOW.saturating_sub(kept).min(max));
     }
 
-    /// True if the guest has nearly used up the window that it knows, and the current one is larger by a
-    /// quarter of the maximum.
+    /// Returns true if a window update must be sent: the guest has nearly used up the advertised window, and
+    /// the current window is larger by at least a quarter of the maximum.
     pub(crate) fn is_window_news(&self) -> bool {
         let largest = WINDOW.min(u32::from(u16::MAX) << self.scale);
         self.advertised.since(self.nxt) < LITTLE && self.edge.since(self.advertised) >= largest / 4
     }
 
-    /// Window as it is in a segment, without the bits that scaling drops.
+    /// Returns the window as in a segment's header, scaled down.
     pub(crate) fn window(&self) -> u16 {
         u16::try_from(self.edge.since(self.nxt) >> self.scale).unwrap_or(u16::MAX)
     }

@@ -1,10 +1,10 @@
 //! Segments for the guest.
 //!
 //! The guest's driver provides space for a frame, and the flow decides what to send: a SYN, data, a FIN, a
-//! window probe, or an acknowledgement. Data is read from the socket directly into that space, so its size is
-//! known only afterwards, and the headers are written last, to a separate buffer. Every segment carries the
-//! current acknowledgement and window. If the guest accepts large segments (TSO), one frame may have up to 64
-//! KiB of data.
+//! window probe, or an acknowledgement. Data is read from the socket directly into the guest's space. The
+//! size of the data is known only after that, so the headers are written last, to a separate buffer. Every
+//! segment carries the current acknowledgement and window. If the guest accepts large segments (TSO), one
+//! frame may have up to 64 KiB of data.
 
 use std::io::ErrorKind;
 
@@ -16,7 +16,8 @@ use crate::emit::{Offload, TcpHeader, ip_offset};
 use crate::host::Host;
 use crate::parse::{IPV4, IPV6, TCP};
 
-/// Maximum size in bytes of an IP packet: the size of a large segment, which the guest takes whole.
+/// Maximum size in bytes of an IP packet. A large segment may have this size, because the guest takes it
+/// unsegmented.
 const MAX_PACKET: usize = 65_535;
 
 /// Limits of frames for the guest, as its network driver has set them.
@@ -24,16 +25,16 @@ const MAX_PACKET: usize = 65_535;
 pub struct Limits {
     /// Maximum size in bytes of a frame.
     pub max_frame: usize,
-    /// True if a frame may have more TCP data than one segment, over IPv4 and over IPv6.
+    /// True if a frame may have the TCP data of several segments (TSO): over IPv4, and over IPv6.
     pub has_large_segments: (bool, bool),
 }
 
 /// A frame for the guest. Its headers and its data are in different places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Number of bytes of data in the space, after room for the headers.
+    /// Number of bytes of data in the guest's space. They begin after room for the headers.
     pub data: usize,
-    /// Work that is left to the receiver.
+    /// Checksum and segmentation that are left to the receiver.
     pub offload: Offload,
 }
 
@@ -48,7 +49,7 @@ pub(crate) enum Next {
     Failed,
 }
 
-/// Place for a segment: `head` for its headers, `space` for its data.
+/// Buffers for a segment: `head` for its headers, `space` (guest memory) for its data.
 pub(crate) struct Place<'a, 's, H: Host> {
     pub(crate) head: &'a mut Vec<u8>,
     pub(crate) space: &'a mut H::Space<'s>,
@@ -56,7 +57,7 @@ pub(crate) struct Place<'a, 's, H: Host> {
 }
 
 impl<S> Flow<S> {
-    /// Writes the next segment for the guest.
+    /// Writes the next segment for the guest, if the flow has one.
     pub(crate) fn next_segment<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -93,8 +94,8 @@ impl<S> Flow<S> {
             return Next::Segment(output);
         }
         if self.outgoing.is_due {
-            // A window probe has the number before the next one. The guest answers it with an acknowledgement
-            // that has its window.
+            // A window probe is a segment with the sequence number SND.NXT - 1. The guest answers with an
+            // acknowledgement, which has its current window.
             self.outgoing.is_due = false;
             let nxt = self.outgoing.nxt;
             self.outgoing.nxt = nxt - 1;
@@ -108,7 +109,7 @@ impl<S> Flow<S> {
         Next::Nothing
     }
 
-    /// Reads data for the next segment from the socket. Returns its number of bytes, 0 if there is none.
+    /// Reads data for the next segment from the socket. Returns the number of bytes, 0 if there is no data.
     fn read<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -122,8 +123,8 @@ impl<S> Flow<S> {
             return Ok(0);
         }
         if max == 0 {
-            // The guest will announce a larger window, but that segment may be lost. So the window is probed
-            // after a timeout.
+            // The guest will announce when its window opens, but this segment may be lost. So the flow probes
+            // the window after a timeout.
             outgoing.start_probe_timer(host.now());
             return Ok(0);
         }
@@ -135,8 +136,8 @@ impl<S> Flow<S> {
                 Ok(0)
             }
             Ok(length) => {
-                // If the socket returns fewer bytes than requested, it is empty. Only the end of the stream
-                // may follow.
+                // If the socket returns fewer bytes than requested, it is empty, and need not be read before
+                // its next event. The exception is a stream that ends: its end must still be read.
                 outgoing.is_readable = length >= max || outgoing.has_hung_up || outgoing.fin.is_some();
                 Ok(length.min(max))
             }
@@ -148,7 +149,7 @@ impl<S> Flow<S> {
         }
     }
 
-    /// Maximum number of bytes of data in a frame.
+    /// Returns the maximum number of bytes of data in a frame.
     fn max_data(&self, config: &Config, limits: Limits) -> usize {
         let is_v4 = self.ends.peer.is_ipv4();
         let headers = ip_offset(is_v4) + TCP;
@@ -159,20 +160,20 @@ impl<S> Flow<S> {
         max.min(limits.max_frame.saturating_sub(headers))
     }
 
-    /// Maximum number of bytes of data in a segment.
+    /// Returns the maximum number of bytes of data in a segment.
     fn segment_size(&self, config: &Config) -> u16 {
         self.outgoing.mss.min(mss(config.mtu, self.ends.peer.is_ipv4()))
     }
 
-    /// Adds the size of segments to an output with more data than one segment.
+    /// Sets the segment size of an output whose data does not fit into one segment.
     fn segmented(&self, config: &Config, output: Output) -> Output {
         let size = self.segment_size(config);
         let is_large = output.data > usize::from(size);
         Output { offload: Offload { segment_size: is_large.then_some(size), ..output.offload }, ..output }
     }
 
-    /// Writes the headers of a segment with the number [`super::flow::Outgoing::nxt`]. It acknowledges all
-    /// data that was received.
+    /// Writes the headers of a segment with the sequence number [`super::flow::Outgoing::nxt`]. The segment
+    /// acknowledges all received data.
     fn write<H: Host<Stream = S>>(
         &mut self,
         config: &Config,
@@ -183,8 +184,8 @@ impl<S> Flow<S> {
         let is_syn = flags.contains(Flags::SYN);
         let has_ack = self.phase != Phase::SynSent;
         let incoming = &mut self.incoming;
-        // The window of a SYN is never scaled. The SYN to a server in the guest offers scaling; the answer to
-        // a SYN of the guest agrees to it.
+        // The window of a SYN is never scaled. A SYN to a server in the guest offers window scaling. The
+        // answer to a SYN of the guest has the option only if the guest's SYN has it.
         let (window, scale) = match (is_syn, has_ack) {
             (false, _) => (incoming.window(), None),
             (true, true) => {
@@ -213,7 +214,7 @@ impl<S> Flow<S> {
     }
 }
 
-/// Maximum number of bytes of TCP data in packets of at most `mtu` bytes.
+/// Returns the maximum number of bytes of TCP data in packets of at most `mtu` bytes.
 pub(crate) fn mss(mtu: u16, is_v4: bool) -> u16 {
     let headers = TCP + if is_v4 { IPV4 } else { IPV6 };
     u16::try_from(usize::from(mtu).saturating_sub(headers)).unwrap_or(u16::MAX)

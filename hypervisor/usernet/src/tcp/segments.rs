@@ -1,10 +1,10 @@
 //! Segments from the guest.
 //!
 //! [`Flow::receive`] handles a segment in the order of RFC 9293 §3.10.7: RST, SYN, acknowledgement, data,
-//! FIN. Acknowledgements remove bytes from the socket, where they were kept for retransmission. Data goes
-//! from the frame to the socket at once; bytes that the socket does not take are kept in the flow. Data that
-//! is not next in order is dropped, and the guest retransmits it. The [`Fate`] tells the caller if the flow
-//! continues.
+//! FIN. An acknowledgement removes the acknowledged bytes from the socket, which has kept them for
+//! retransmission. Data goes from the frame to the socket at once; the flow keeps bytes that the socket does
+//! not take. Out-of-order data is dropped, and the guest retransmits it. The returned [`Fate`] says whether
+//! the flow continues.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -15,24 +15,25 @@ use super::flow::{AckDue, Flow, Outgoing, Phase};
 use crate::host::Host;
 use crate::parse::Segment;
 
-/// Number of unacknowledged bytes from which on data is acknowledged at once.
+/// Number of unacknowledged bytes at which an acknowledgement is no longer delayed.
 const ACK_AT_ONCE: u32 = 64 * 1024;
 
-/// Minimum number of bytes of a full segment. Every second full segment is acknowledged at once (RFC 5681
-/// §4.2).
+/// Minimum number of bytes of data in a full segment. Every second full segment is acknowledged at once (RFC
+/// 5681 §4.2).
 const FULL_SEGMENT: u32 = 1_000;
 
-/// Number of bytes of memory that may be unused in a flow's buffer.
+/// Maximum number of unused bytes in a flow's buffer. A buffer with more is shrunk.
 const MAX_UNUSED: usize = 64 * 1024;
 
 /// Number of duplicate acknowledgements after which the data in flight is retransmitted (RFC 5681 §3.2).
 const DUPLICATES: u8 = 3;
 
-/// Maximum number of acknowledged bytes that may stay in the socket for a while, and of acknowledgements
-/// after which they are discarded. This saves a system call for most small messages.
+/// Maximum number of acknowledged bytes that may stay in the socket, and maximum number of acknowledgements
+/// before they are discarded. The delay saves a system call for most small messages.
 ///
-/// Larger amounts must not stay: a single byte of a large segment keeps all of the segment's memory. The host
-/// would close its window, and there might be no further acknowledgement that removes the byte.
+/// The limit must be small: in the host's receive buffer, a single byte of a large segment keeps the memory
+/// of the whole segment. The host would close its window, and perhaps no further acknowledgement would come
+/// to remove the byte.
 const MAX_DEFERRED: u32 = 2 * 1024;
 const MAX_DEFERRALS: u8 = 16;
 
@@ -41,19 +42,19 @@ const MAX_DEFERRALS: u8 = 16;
 pub(crate) enum Fate {
     /// The flow continues.
     Lives,
-    /// The flow continues, but the segment belongs to another connection, and is answered by a reset.
+    /// The flow continues. The segment belongs to another connection, and is answered with a reset.
     Refuses,
     /// Both directions have ended.
     Ends,
-    /// The guest has reset the flow, or does not answer: the peer is reset.
+    /// The guest has reset the flow, or does not answer. The peer's connection must be reset.
     ResetPeer,
-    /// The socket has failed: the guest is reset.
+    /// The socket has failed. The guest's connection must be reset.
     ResetGuest,
 }
 
 impl<S> Flow<S> {
-    /// Handles a segment from the guest (RFC 9293 §3.10.7). If the socket does not take all data, at most
-    /// `room` bytes of the rest are kept.
+    /// Handles a segment from the guest (RFC 9293 §3.10.7). If the socket does not take all data, the flow
+    /// keeps at most `room` bytes of the rest.
     pub(crate) fn receive<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -62,7 +63,7 @@ impl<S> Flow<S> {
         room: usize,
     ) -> Fate {
         match self.phase {
-            // The guest retransmits its SYN, or gives up.
+            // While the socket connects, the guest can only retransmit its SYN, or give up.
             Phase::Connecting => {
                 let gives_up = segment.flags.contains(Flags::RST);
                 return if gives_up { Fate::ResetPeer } else { Fate::Lives };
@@ -76,7 +77,8 @@ impl<S> Flow<S> {
             return if is_valid { Fate::ResetPeer } else { Fate::Lives };
         }
         if segment.flags.contains(Flags::SYN) {
-            // The answer to the SYN was lost, or a challenge ACK is due (RFC 5961 §4).
+            // Either the answer to the SYN was lost, or the SYN demands a challenge ACK (RFC 5961 §4). Both
+            // need an acknowledgement.
             self.incoming.ack = AckDue::Now;
             self.outgoing.is_due |= self.phase == Phase::SynReceived;
             return Fate::Lives;
@@ -116,14 +118,14 @@ impl<S> Flow<S> {
         Fate::Lives
     }
 
-    /// True if a segment acknowledges data that was sent and not acknowledged before.
+    /// Returns true if a segment acknowledges data that was sent and is not yet acknowledged.
     const fn is_acknowledged_by(&self, segment: &Segment) -> bool {
         let Outgoing { una, max, .. } = self.outgoing;
         una.is_before(segment.ack) && segment.ack.is_up_to(max)
     }
 
-    /// Handles the acknowledgement and the window of a segment. Returns false if it acknowledges data that
-    /// was not sent.
+    /// Handles the acknowledgement and the window of a segment. Returns false if the segment acknowledges
+    /// data that was never sent.
     fn receive_ack<H: Host<Stream = S>>(&mut self, host: &mut H, segment: &Segment) -> bool {
         let ack = segment.ack;
         if self.outgoing.max.is_before(ack) {
@@ -139,7 +141,7 @@ impl<S> Flow<S> {
         if self.outgoing.una != ack {
             self.acknowledge(host, ack);
         } else if self.outgoing.una == self.outgoing.nxt {
-            // The answer to a window probe.
+            // No data is in flight, so this may be the answer to a window probe.
             (self.outgoing.attempts, self.outgoing.retransmit_at) = (0, None);
         } else if self.outgoing.edge == edge && self.outgoing.in_flight() > 0 && segment.data.is_empty() {
             self.outgoing.duplicates = self.outgoing.duplicates.saturating_add(1);
@@ -149,8 +151,8 @@ impl<S> Flow<S> {
         }
         self.outgoing.edge = edge;
         if was_repeated {
-            // The data that was about to be retransmitted has arrived. It is removed, so that it is not
-            // peeked at again.
+            // The data that was about to be retransmitted has arrived after all. It is discarded at once, so
+            // that it is not peeked at again.
             self.discard(host);
         }
         true
@@ -184,13 +186,14 @@ impl<S> Flow<S> {
             host.discard(&self.stream, outgoing.acknowledged as usize);
         }
         (outgoing.acknowledged, outgoing.deferrals) = (0, 0);
-        // The next bytes may be the rest of a large segment, unless the socket is empty.
+        // The burst ends only when the socket is empty: otherwise its next bytes may belong to a large
+        // segment that was partly discarded.
         if outgoing.una == outgoing.nxt && !outgoing.is_readable {
             outgoing.burst = 0;
         }
     }
 
-    /// Prepares to retransmit all data in flight.
+    /// Goes back to the first unacknowledged byte, so that all data in flight is retransmitted.
     pub(crate) fn rewind<H: Host<Stream = S>>(&mut self, host: &mut H) {
         self.discard(host);
         host.rewind(&self.stream);
@@ -211,16 +214,16 @@ impl<S> Flow<S> {
     ) -> Result<(), ErrorKind> {
         let has_fin = segment.flags.contains(Flags::FIN);
         if segment.data.is_empty() && !has_fin {
-            // A keep-alive or window probe has the number before the next one (RFC 9293 §3.8.6.1), and wants
-            // an answer.
+            // A keep-alive or window probe has the sequence number RCV.NXT - 1 (RFC 9293 §3.8.6.1), and must
+            // be answered.
             if segment.seq != self.incoming.nxt {
                 self.incoming.ack = AckDue::Now;
             }
             return Ok(());
         }
         let Some(data) = self.part_in_window(segment) else {
-            // Out of order, a duplicate, or beyond the window: an immediate acknowledgement tells the guest
-            // the number that is expected.
+            // The data is out of order, a duplicate, or beyond the window. An immediate acknowledgement tells
+            // the guest which sequence number is expected.
             self.incoming.ack = AckDue::Now;
             return Ok(());
         };
@@ -239,14 +242,15 @@ impl<S> Flow<S> {
         let is_urgent = incoming.has_ended || taken < data.len() || unacknowledged >= limit;
         incoming.ack = if is_urgent || incoming.ack == AckDue::Now { AckDue::Now } else { AckDue::Delayed };
         if incoming.has_ended {
-            // If this process ends soon, bytes that are left in the socket would reset the peer.
+            // Discard acknowledged bytes now. If this process ends soon, Linux would reset the connection of
+            // a socket with unread bytes.
             self.discard(host);
         }
         self.flush(host)
     }
 
-    /// Position in the frame of the data that is next in order and within the window. Returns `None` if there
-    /// is no such data.
+    /// Returns the position in the frame of the segment's data that is next in order and within the window;
+    /// `None` if the segment brings nothing new.
     fn part_in_window(&self, segment: &Segment) -> Option<Range<usize>> {
         let incoming = &self.incoming;
         if incoming.has_ended || incoming.nxt.is_before(segment.seq) {
@@ -256,15 +260,15 @@ impl<S> Flow<S> {
         let old = incoming.nxt.since(segment.seq) as usize;
         let room = incoming.edge.since(incoming.nxt) as usize;
         let has_fin = segment.flags.contains(Flags::FIN);
-        // A FIN that was received before brings nothing new.
+        // A segment with only old data brings nothing new, unless it has a FIN that was not received before.
         if old > end - start || (old == end - start && !has_fin) || (room == 0 && old < end - start) {
             return None;
         }
         Some(start + old..end.min(start + old + room))
     }
 
-    /// Passes data to the socket, and keeps up to `room` bytes of the rest. Returns the number of bytes that
-    /// were passed or kept.
+    /// Writes data to the socket, and keeps up to `room` bytes of the rest. Returns the number of bytes that
+    /// were written or kept.
     fn deliver<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
@@ -273,7 +277,7 @@ impl<S> Flow<S> {
         room: usize,
     ) -> Result<usize, ErrorKind> {
         let mut sent = 0;
-        // Data must not overtake kept bytes.
+        // New data must not overtake kept bytes, so it goes to the socket only if there are none.
         if self.incoming.pending.is_empty() && self.incoming.is_writable && !data.is_empty() {
             sent = match host.send(&self.stream, frame, data.clone()) {
                 Ok(sent) => sent.min(data.len()),
@@ -311,7 +315,7 @@ impl<S> Flow<S> {
         }
         if incoming.pending.is_empty() {
             incoming.pending.shrink_to(0);
-            // The stream is ended only after its last byte.
+            // The stream is shut down only after its last byte was written.
             if incoming.has_ended && !incoming.is_shut_down {
                 incoming.is_shut_down = true;
                 host.shutdown(&self.stream);

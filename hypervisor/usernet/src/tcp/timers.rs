@@ -1,8 +1,9 @@
 //! Timers of TCP flows.
 //!
 //! All flows share three timers: for delayed acknowledgements, for retransmissions and window probes, and for
-//! SYNs after the guest has started. The retransmission timer does not expire for a single flow: it makes a
-//! search through all flows that have one. An idle network has no timer at all.
+//! SYNs after the guest has started. The timer for retransmissions does not belong to one flow. When it
+//! expires, a scan through all flows finds those whose own deadline has passed. An idle network has no timer
+//! at all.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,28 +18,29 @@ use crate::host::{Host, Token};
 /// Delay of an acknowledgement in nanoseconds, so that it can leave together with data.
 const ACK_DELAY: u64 = 5_000_000;
 
-/// Time in nanoseconds between two searches for flows whose timers have expired.
+/// Time in nanoseconds between two scans for flows whose deadlines have passed.
 const SCAN_INTERVAL: u64 = 500_000_000;
 
-/// Time in nanoseconds after which unanswered SYNs are sent again when the guest shows a sign of its start,
-/// and the maximum time between two such repetitions. The time doubles with each: a guest that has received
-/// an acknowledgement of DHCP sets its address a moment later.
+/// Delay in nanoseconds before unanswered SYNs are sent again after a sign that the guest has started, and
+/// the maximum delay. The delay doubles with each repetition. Several repetitions are needed, because a guest
+/// sets its address a moment after it has received the DHCPACK.
 const SYN_DELAY: u64 = 1_000_000;
 const MAX_SYN_DELAY: u64 = 64 * SYN_DELAY;
 
 /// The timers.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    /// Flows with delayed acknowledgements, and the time at which these are sent.
+    /// Flows with delayed acknowledgements, and the time at which all of them are sent.
     pub(super) delayed: VecDeque<Token>,
     acks_at: Option<u64>,
     scan_at: Option<u64>,
-    /// Time at which SYNs are sent again after a sign of the guest, and the delay before it.
+    /// Time at which SYNs are sent again after a sign that the guest has started, and the delay that ends
+    /// then.
     syns: Option<(u64, u64)>,
 }
 
 impl Timers {
-    /// Number of entries in the list of delayed acknowledgements.
+    /// Returns the number of entries in the list of delayed acknowledgements.
     pub(super) fn len(&self) -> usize {
         self.delayed.len()
     }
@@ -54,7 +56,7 @@ impl Timers {
         self.syns = Some((now + SYN_DELAY, SYN_DELAY));
     }
 
-    /// Starts the search for expired timers, if `timer` is set.
+    /// Schedules the next scan if `timer` is set and no scan is scheduled. `timer` is the deadline of a flow.
     pub(super) fn watch(&mut self, timer: Option<u64>, now: u64) {
         if timer.is_some() {
             self.scan_at.get_or_insert(now + SCAN_INTERVAL);
@@ -63,7 +65,8 @@ impl Timers {
 }
 
 impl<S> Tcp<S> {
-    /// Time in nanoseconds at which [`Self::handle_timers`] is to be called; `None` if nothing waits for it.
+    /// Returns the time in nanoseconds at which [`Self::handle_timers`] must be called; `None` if no timer is
+    /// set.
     pub(crate) fn deadline(&self) -> Option<u64> {
         let Timers { acks_at, scan_at, syns, .. } = self.timers;
         [acks_at, scan_at, syns.map(|(at, _)| at)].into_iter().flatten().min()
@@ -105,8 +108,8 @@ impl<S> Tcp<S> {
         }
     }
 
-    /// Handles the timer of a flow, if it has expired. Returns true if the guest does not answer any more, so
-    /// that the flow must end.
+    /// Handles a flow's deadline if it has passed. Returns true if the flow must end, because the guest does
+    /// not answer.
     fn expire<H: Host<Stream = S>>(&mut self, host: &mut H, token: Token, now: u64) -> bool {
         let Some(flow) = self.flows.get_mut(token) else { return false };
         if flow.outgoing.retransmit_at.is_none_or(|at| at > now) {

@@ -27,7 +27,7 @@ fn client_is_connected_to_the_guest() {
         (syn.from.to_string(), syn.to.to_string()),
         ("198.51.100.7:9999".into(), format!("{GUEST}:80"))
     );
-    // Bytes of the client's wait until the guest has answered.
+    // Bytes of the client stay in the socket until the guest has answered the SYN.
     lab.arrive(0, b"hello");
     assert_eq!(lab.segment(), None);
     let guest = answer(&syn);
@@ -61,7 +61,8 @@ fn client_over_ipv6_is_offered_over_ipv4_if_the_guest_refuses() {
     lab.send(&answer(&other));
     lab.arrive(0, b"x");
     assert_eq!(lab.segment().unwrap().data, b"x");
-    // A client on the host itself cannot be seen by its address anyway.
+    // The guest cannot see a loopback address of the host, so the version of the client's address does not
+    // matter.
     let local = lab.client("[::1]:9999").unwrap();
     assert_eq!(local.from.ip().to_string(), "10.0.2.2");
     assert_ne!(local.from.port(), 9999, "another flow has these ends");
@@ -126,14 +127,14 @@ fn waiting_clients_are_accepted_when_the_guest_answers() {
     assert_eq!((lab.network.flows().0, lab.host.clients[0].len()), (200, 0));
 }
 
-/// Number of SYNs among the frames for the guest.
+/// Returns the number of SYNs among the frames for the guest.
 fn count_syns(lab: &mut Lab) -> usize {
     let frames = std::iter::from_fn(|| lab.frame());
     // The first byte of flags, after the headers of Ethernet and IPv4.
     frames.filter(|frame| frame.get(23) == Some(&6) && frame[47] == Flags::SYN.bits()).count()
 }
 
-/// Something that the guest sends when it starts.
+/// Sends a frame that a guest sends when it starts.
 type Sign = fn(&mut Lab);
 
 const SIGNS: [Sign; 5] = [
@@ -164,17 +165,17 @@ fn client_of_a_guest_that_starts_does_not_wait_for_the_next_repetition() {
         assert_eq!(count_syns(&mut lab), 0);
         sign(&mut lab);
         assert_eq!(count_syns(&mut lab), 2);
-        // A guest sets its address a moment after the acknowledgement of DHCP.
+        // A guest sets its address a moment after the DHCPACK, so the SYNs are repeated with growing delays.
         for delay in [1, 2, 4, 8, 16, 32, 64] {
             lab.pass(delay * 1_000_000 - 1);
             assert_eq!(count_syns(&mut lab), 0);
             lab.pass(1);
             assert_eq!(count_syns(&mut lab), 2);
         }
-        // The same sign counts once.
+        // The same sign counts only once.
         sign(&mut lab);
         assert_eq!(count_syns(&mut lab), 0);
-        // The timers go on.
+        // The retransmission timers still run.
         lab.pass(2 * SECOND);
         assert_eq!(count_syns(&mut lab), 2);
     }
@@ -192,7 +193,7 @@ fn probe_of_an_address_is_no_sign_of_a_guest_that_has_one() {
 #[test]
 fn wrong_acknowledgement_of_a_syn_is_reset() {
     let mut lab = lab();
-    // Else the first packet would have the SYN repeated.
+    // Sent before the client connects: otherwise the first packet would repeat the SYN.
     lab.send_frame(&udp_frame("10.0.2.15:4000", "192.0.2.1:53", b"x"));
     let syn = lab.client("198.51.100.7:9999").unwrap();
     for flags in [Flags::ACK, Flags::SYN | Flags::ACK, Flags::FIN | Flags::ACK] {
@@ -202,12 +203,12 @@ fn wrong_acknowledgement_of_a_syn_is_reset() {
             lab.send(&Sent { ack, ..guest.clone() });
             let reset = lab.segment().unwrap();
             assert_eq!((reset.flags, reset.seq), (Flags::RST, ack));
-            // A reset is not answered by another one.
+            // A reset is not answered with another reset.
             lab.send(&Sent { ack, flags: Flags::RST | Flags::ACK, ..guest });
             assert_eq!(lab.segment(), None);
         }
     }
-    // The client is still offered.
+    // The guest may still accept the client.
     lab.send(&answer(&syn));
     lab.arrive(0, b"x");
     assert_eq!(lab.segment().unwrap().data, b"x");

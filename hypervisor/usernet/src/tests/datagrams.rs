@@ -13,7 +13,7 @@ use crate::host::{Protocol, Token};
 const HERE: &str = "10.0.2.15:4000";
 const PEER: &str = "192.0.2.1:53";
 
-/// The next datagram for the guest: its ends and its data.
+/// Returns the next datagram for the guest: its ends and its data.
 fn datagram(lab: &mut Lab) -> Option<(String, String, Vec<u8>)> {
     let (from, to, protocol, payload) = lab.packet()?;
     assert_eq!(protocol, IpProtocol::Udp);
@@ -96,7 +96,7 @@ fn clients_of_a_port_are_answered_from_it() {
         lab.host.port_received[1].push_back((client.parse().unwrap(), client.as_bytes().to_vec()));
     }
     lab.network.handle_event(&mut lab.host, Event::Port(1));
-    // Both clients on the host itself are the gateway in the guest's eyes, with different ports.
+    // The guest sees both clients on the host itself as the gateway, with different ports.
     for (client, seen) in clients.into_iter().zip(["198.51.100.7:9", "10.0.2.2:9", "10.0.2.2:10"]) {
         let (from, to, data) = datagram(&mut lab).unwrap();
         assert_eq!((&from[..], &to[..], data), (seen, "10.0.2.15:123", client.as_bytes().to_vec()));
@@ -182,12 +182,12 @@ fn datagrams_and_segments_take_turns() {
     assert!(protocols.contains(&IpProtocol::Tcp), "{protocols:?}");
 }
 
-/// From now on, no descriptor is left.
+/// Makes the host run out of descriptors.
 fn exhaust(lab: &mut Lab) {
     lab.host.max_sockets = lab.host.open_sockets();
 }
 
-/// Sends a datagram of the flow of this number.
+/// Sends a datagram of the flow with this number.
 fn send(lab: &mut Lab, number: u16) {
     lab.host.now += 1;
     lab.send_frame(&udp_frame(HERE, &format!("192.0.2.1:{number}"), b"x"));
@@ -204,7 +204,7 @@ fn host_without_descriptors_loses_the_oldest_socket_but_no_client() {
     exhaust(&mut lab);
     send(&mut lab, 1);
     send(&mut lab, 4);
-    // Flow 2 has ended, neither the client nor flow 1, which was used again.
+    // Flow 2 has ended. The client's flow has not, and neither has flow 1, which was used again.
     assert_eq!((lab.host.open_sockets(), lab.network.flows()), (3, (0, 4)));
     let sockets = lab.host.datagram_sockets.len();
     send(&mut lab, 1);

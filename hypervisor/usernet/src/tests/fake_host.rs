@@ -17,12 +17,12 @@ use crate::host::{Datagram, Host, Protocol, Token};
 pub(super) struct Socket {
     pub(super) token: u64,
     pub(super) to: Option<SocketAddr>,
-    /// Bytes that have come from the peer, and whether no more follow.
+    /// Bytes that have come from the peer, and true if no more follow.
     pub(super) received: VecDeque<u8>,
     pub(super) has_ended: bool,
     /// Number of bytes that were peeked.
     peeked: usize,
-    /// Bytes for the peer, and how many more the socket takes.
+    /// Bytes for the peer, and the number of bytes that the socket still takes.
     pub(super) sent: Vec<u8>,
     pub(super) room: usize,
     pub(super) is_shut_down: bool,
@@ -63,7 +63,7 @@ pub(super) struct FakeHost {
     /// Error of all calls that connect.
     pub(super) connect_error: Option<ErrorKind>,
     pub(super) is_closed_to_guest: bool,
-    /// Bytes that each new socket takes.
+    /// Number of bytes that each new socket takes.
     pub(super) room: usize,
     /// Number of sockets for which there are descriptors.
     pub(super) max_sockets: usize,
@@ -77,7 +77,7 @@ impl FakeHost {
         Self { room: usize::MAX, max_sockets: usize::MAX, ..Self::default() }
     }
 
-    /// Number of open sockets.
+    /// Returns the number of open sockets.
     pub(super) fn open_sockets(&self) -> usize {
         let streams = self.sockets.iter().filter(|socket| !socket.borrow().is_closed).count();
         // A flow has a second reference.

@@ -1,4 +1,4 @@
-//! Guests that break the rules.
+//! Guests that violate the protocols.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -136,7 +136,7 @@ fn message_without_a_whole_header_is_dropped() {
         let message = &[8, 0, 0xf7, 0xfe, 0, 1, 0, 0][..length];
         let frame =
             packet_frame(GUEST.parse().unwrap(), "192.0.2.1".parse().unwrap(), IpProtocol::Icmp, message);
-        // Ethernet has frames of 60 bytes.
+        // Ethernet pads frames to 60 bytes.
         lab.send_frame(&[frame, vec![0; 20]].concat());
     }
     assert_eq!((lab.frame(), lab.network.flows()), (None, (0, 0)));

@@ -21,7 +21,7 @@ use crate::{Event, Limits, MAX_HEADERS, Readiness, UserNetwork};
 pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const GUEST: &str = "10.0.2.15";
 
-/// Time after which everything that is delayed was sent.
+/// Time in nanoseconds after which all delayed frames are sent.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 pub(super) struct Lab {
@@ -151,8 +151,7 @@ impl Lab {
         self.send_frame(&segment.frame());
     }
 
-    /// The next frame for the guest. Headers and data are put together, and a checksum that is left to the
-    /// receiver is completed.
+    /// Returns the next frame for the guest, with headers and data in one buffer and a complete checksum.
     pub(super) fn frame(&mut self) -> Option<Vec<u8>> {
         let (mut head, mut bytes) = (Vec::new(), vec![0; 70_000]);
         let output = self.network.receive(&mut self.host, &mut head, &mut &mut bytes[..])?;
@@ -162,7 +161,7 @@ impl Lab {
         Some(bytes)
     }
 
-    /// The IP packet in the next frame for the guest: its ends, protocol and payload.
+    /// Returns the IP packet in the next frame for the guest: addresses, protocol and payload.
     pub(super) fn packet(&mut self) -> Option<(IpAddr, IpAddr, IpProtocol, Vec<u8>)> {
         let frame = self.frame()?;
         let ethernet = EthernetFrame::new_checked(&frame[..]).unwrap();
@@ -185,7 +184,7 @@ impl Lab {
         })
     }
 
-    /// The next segment for the guest.
+    /// Returns the next segment for the guest.
     pub(super) fn segment(&mut self) -> Option<Received> {
         let (from, to, protocol, payload) = self.packet()?;
         assert_eq!(protocol, IpProtocol::Tcp);
@@ -214,7 +213,7 @@ impl Lab {
         })
     }
 
-    /// The next segment, after delayed acknowledgements have become due.
+    /// Lets delayed acknowledgements become due, and returns the next segment for the guest.
     pub(super) fn late_segment(&mut self) -> Option<Received> {
         self.pass(SECOND / 100);
         self.segment()

@@ -1,5 +1,5 @@
-//! Streams between a guest with a TCP of its own and peers of the host: whatever stalls, is lost, ends or is
-//! reset, the bytes that arrive are those that were sent.
+//! Streams between a guest with its own TCP and peers of the host. Even if ends stall, segments are lost, or
+//! connections end or are reset, the received bytes are the bytes that were sent.
 
 use hermit_tcp::{Algorithm, Connection, Flags, Parameters, Pool, Segment, Seq, State};
 use proptest::prelude::{Strategy, any};
@@ -23,19 +23,19 @@ struct Guest {
 /// Step of a test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The guest's program writes so many bytes.
+    /// The guest's program writes this number of bytes.
     GuestWrites(usize),
-    /// The guest's program reads at most so many bytes.
+    /// The guest's program reads at most this number of bytes.
     GuestReads(usize),
     GuestCloses,
-    /// So many bytes arrive at the socket from the peer.
+    /// This number of bytes arrives at the socket from the peer.
     PeerWrites(usize),
     PeerCloses,
-    /// The socket takes so many bytes more.
+    /// The socket takes this number of bytes more.
     PeerReads(usize),
-    /// Frames for the guest are lost.
+    /// This number of frames for the guest is lost.
     GuestLoses(usize),
-    /// So many milliseconds pass.
+    /// This number of milliseconds passes.
     Wait(u64),
 }
 
@@ -52,7 +52,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     collection::vec(step, 1..60)
 }
 
-/// The byte of a stream at an offset.
+/// Returns the byte of a stream at an offset.
 fn byte(offset: usize) -> u8 {
     (offset ^ offset >> 8 ^ offset >> 16).to_le_bytes()[0]
 }
@@ -64,7 +64,7 @@ fn bytes(from: usize, count: usize) -> Vec<u8> {
 struct Pair {
     lab: Lab,
     guest: Guest,
-    /// Bytes that the peer has sent, and whether it sends no more.
+    /// Number of bytes that the peer has sent, and true if it sends no more.
     peer_sent: usize,
     has_peer_ended: bool,
     has_guest_closed: bool,
@@ -99,7 +99,7 @@ impl Pair {
         pair
     }
 
-    /// Frames in both directions until there are none.
+    /// Passes frames in both directions until there are none.
     fn exchange(&mut self) {
         while self.guest_sends() || self.network_sends() {}
     }
@@ -252,7 +252,8 @@ proptest! {
     #[test]
     fn reset_in_the_middle_ends_both_sides(steps in steps(), is_guest: bool) {
         let mut pair = Pair::new();
-        // A guest that has lost a segment may not believe a reset, whose number is after it.
+        // Without lost frames: a guest that has lost a segment may ignore a reset, because the reset's
+        // sequence number is after the lost segment.
         for step in steps.into_iter().filter(|step| !matches!(step, Step::GuestLoses(_))) {
             pair.step(step);
         }
@@ -271,7 +272,7 @@ proptest! {
             prop_assert_eq!(pair.lab.network.flows(), (0, 0));
             prop_assert_eq!(pair.lab.socket(0, |socket| (socket.is_reset, socket.is_closed)), (is_guest, true));
         }
-        // Nothing is left that would send or wake up.
+        // Nothing remains that would send a frame or set a timer.
         prop_assert!(!pair.lab.network.has_output());
     }
 

@@ -33,11 +33,11 @@ fn guest_connects_and_both_sides_end() {
     assert_eq!((fin.flags, fin.seq), (Flags::FIN | Flags::ACK, received.seq.wrapping_add(6)));
     guest = Sent { seq: guest.seq + 7, ack: fin.seq.wrapping_add(1), data: Vec::new(), ..guest };
     lab.send(&Sent { flags: Flags::FIN | Flags::ACK, ..guest.clone() });
-    // The flow ends with the acknowledgement, without which the guest would repeat its FIN.
+    // The flow ends with this acknowledgement. Without it, the guest would repeat its FIN.
     let ack = lab.segment().unwrap();
     assert_eq!((ack.flags, ack.seq, ack.ack), (Flags::ACK, guest.ack, guest.seq + 1));
     assert!(lab.socket(0, |socket| socket.is_shut_down && socket.is_closed && !socket.is_reset));
-    // Nothing was left unread, which would reset the peer.
+    // No unread bytes are left, which would reset the peer's connection.
     assert!(lab.socket(0, |socket| socket.received.is_empty()));
     assert_eq!(lab.network.flows(), (0, 0));
 }
@@ -66,7 +66,7 @@ fn refused_connection_is_a_reset() {
     let reset = lab.segment().unwrap();
     assert_eq!((reset.flags, reset.ack, reset.seq), (Flags::RST | Flags::ACK, 8, 0));
     assert_eq!(lab.network.flows(), (0, 0));
-    // The same, if connect(2) itself fails.
+    // The result is the same if connect(2) itself fails.
     lab.host.connect_error = Some(ErrorKind::ConnectionRefused);
     lab.send(&syn);
     assert_eq!(lab.segment().unwrap().flags, Flags::RST | Flags::ACK);
@@ -129,7 +129,7 @@ fn unacknowledged_data_is_sent_again() {
     lab.pass(2 * SECOND);
     let second = lab.segment().unwrap();
     assert_eq!((second.seq, &second.data[..]), (first.seq.wrapping_add(2), &b"cdef"[..]));
-    // All had arrived: the acknowledgement was late.
+    // The guest had received everything; only the acknowledgement was late.
     lab.pass(3 * SECOND);
     lab.send(&Sent { ack: first.seq.wrapping_add(6), ..guest.clone() });
     assert_eq!(lab.segment(), None);
@@ -226,7 +226,7 @@ fn socket_that_takes_nothing_shuts_the_window() {
 fn reset_of_the_guest_resets_the_peer_and_the_reverse() {
     let mut lab = lab();
     let guest = lab.connect(HERE, PEER);
-    // Not in the window: forged, or late.
+    // A reset that is not in the window is forged or late.
     lab.send(&Sent { flags: Flags::RST, seq: guest.seq - 1, ..guest.clone() });
     assert_eq!(lab.network.flows(), (1, 0));
     lab.send(&Sent { flags: Flags::RST, ..guest });
@@ -305,7 +305,8 @@ fn repeated_syn_is_answered_again() {
     assert_eq!(lab.segment(), None);
 }
 
-/// A byte of a large segment that stays in the socket keeps the memory of all, and the host's window shut.
+/// A single byte of a large segment that stays in the socket keeps the memory of the whole segment, so the
+/// host's window would stay closed.
 #[test]
 fn acknowledged_bytes_leave_the_socket_but_few_small_ones() {
     let mut lab = lab();
@@ -314,7 +315,7 @@ fn acknowledged_bytes_leave_the_socket_but_few_small_ones() {
         lab.arrive(0, &vec![1; size]);
         while let Some(segment) = lab.segment() {
             guest.ack = segment.seq.wrapping_add(u32::try_from(segment.data.len()).unwrap());
-            // All but the last byte, and then that.
+            // Acknowledges all bytes except the last one, and then the last one.
             lab.send(&Sent { ack: guest.ack.wrapping_sub(1), ..guest.clone() });
             lab.send(&guest);
         }
@@ -383,7 +384,7 @@ fn window_that_opens_bit_by_bit_is_announced() {
 fn delayed_acknowledgement_is_sent_if_there_is_nothing_to_be_read() {
     let mut lab = lab();
     let guest = lab.connect(HERE, PEER);
-    // The socket is asked, and has nothing.
+    // The flow reads from the socket, which is empty.
     lab.event(0, Readiness::READABLE);
     lab.send(&Sent { data: b"request".to_vec(), ..guest.clone() });
     assert_eq!(lab.segment(), None);
@@ -398,7 +399,7 @@ fn acknowledgement_that_does_not_answer_the_syn_is_reset() {
     lab.event(0, Readiness::WRITABLE);
     let answer = lab.segment().unwrap();
     let guest = Sent { seq: 8, flags: Flags::ACK, ..syn };
-    // More duplicates than have data repeated.
+    // More duplicate acknowledgements than cause a retransmission.
     for offset in [0, 0, 0, 0, 2, 1_000] {
         let ack = answer.seq.wrapping_add(offset);
         lab.send(&Sent { ack, ..guest.clone() });

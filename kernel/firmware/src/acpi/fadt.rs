@@ -57,7 +57,8 @@ const HW_REDUCED_ACPI: u32 = 1 << 20;
 /// Physical address of the sleep control register of QEMU's `microvm` (`GED_MMIO_BASE_REGS`).
 const MICROVM_SLEEP_CONTROL: u64 = MICROVM_EVENT_SELECTOR + 0x200;
 
-/// Physical address of the event selector of QEMU's `microvm` (`GED_MMIO_BASE`), which only AML names.
+/// Physical address of the event selector of QEMU's `microvm` (`GED_MMIO_BASE`). Of the tables, only AML
+/// contains it.
 const MICROVM_EVENT_SELECTOR: u64 = 0xfea0_0000;
 
 /// I/O port of the PM1a control register, if it is in I/O space.
@@ -78,8 +79,8 @@ fn pm1_block(table: FirmwareTable<'_>, offset: u32, extended: u32) -> Option<u16
     (port != 0).then_some(port)
 }
 
-/// The power button: of the fixed hardware, or of QEMU's `microvm`, whose hardware-reduced ACPI describes
-/// events by AML alone and is recognised by the address of another register.
+/// The power button of the fixed hardware or of QEMU's `microvm`. The hardware-reduced ACPI of `microvm`
+/// describes events only in AML, so this recognises the machine by the address of its sleep control register.
 pub(super) fn power_button(table: FirmwareTable<'_>) -> Option<PowerButton> {
     if flags(table) & HW_REDUCED_ACPI != 0 {
         let sleep_control = table.get::<GenericAddress>(SLEEP_CONTROL)?.memory()?;

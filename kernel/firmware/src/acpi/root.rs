@@ -11,14 +11,14 @@ use crate::reader::{FirmwareTable, extended_bios_data, read, search};
 /// Signature of the RSDP.
 const POINTER_SIGNATURE: [u8; 8] = *b"RSD PTR ";
 
-/// BIOS read-only memory, which is searched for the RSDP besides the extended BIOS data area (section
-/// 5.2.5.1); under Miri the page where tests have it.
+/// BIOS read-only memory, which is searched for the RSDP after the extended BIOS data area (section 5.2.5.1).
+/// Under Miri, only the page in which tests place the RSDP.
 const BIOS_ROM: Range<u64> = if cfg!(miri) { 0xf_5000..0xf_6000 } else { 0xe_0000..0x10_0000 };
 
-/// Maximum number of valid pointers that are tried.
+/// Maximum number of valid RSDPs that are tried.
 const MAX_POINTERS: usize = 4;
 
-/// Maximum number of tables of a root table that are read. Large servers have some forty.
+/// Maximum number of tables of a root table that are read. Large servers have about forty tables.
 const MAX_TABLES: usize = 128;
 
 /// Size of the RSDP of ACPI 1.0 in bytes, which the first checksum covers.
@@ -76,7 +76,7 @@ pub(super) struct Root<'memory> {
 }
 
 impl<'memory> Root<'memory> {
-    /// Finds the root table through the RSDP at `known`, or through one in the BIOS memory areas.
+    /// Finds the root table through the RSDP at `known`, or through an RSDP in the BIOS memory areas.
     pub(super) fn find(memory: &'memory dyn PhysicalMemory, known: Option<u64>) -> Option<Self> {
         let found = search(memory, [extended_bios_data(memory), BIOS_ROM], &POINTER_SIGNATURE);
         let pointers = known.into_iter().chain(found).filter_map(|address| pointer(memory, address));

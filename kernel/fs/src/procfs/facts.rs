@@ -25,7 +25,7 @@ pub struct Mapping {
 pub enum MappingKind {
     /// The image: program and kernel.
     Image,
-    /// All memory. The heap takes its blocks from it.
+    /// All memory. The heap allocates its blocks from it.
     Heap,
     /// The stack of the thread that asks.
     Stack,
@@ -34,9 +34,9 @@ pub enum MappingKind {
 /// The file or object that a descriptor refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DescriptorTarget {
-    /// A file that has a path, which is this.
+    /// The path of a file that has one.
     Path(Vec<u8>),
-    /// An object without a path, or with several: its type, and a number that is unique for the type.
+    /// An object that has no path or several paths: its type, and a number that is unique for the type.
     Numbered(&'static str, u64),
 }
 

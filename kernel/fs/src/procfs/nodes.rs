@@ -24,7 +24,7 @@ pub(super) enum Content {
     Directory,
     /// A text, which is written when the file is opened.
     Text(Write),
-    /// A symbolic link, whose target is such a text.
+    /// A symbolic link. Its target is written as such a text.
     Link(Write),
     /// A symbolic link to the current directory.
     CurrentDirectory,
@@ -52,7 +52,7 @@ const fn link(name: &'static str, parent: usize, write: Write) -> Node {
     Node { name, parent, content: Content::Link(write) }
 }
 
-/// All files except the links of descriptors; the first one is the root.
+/// All files except the links of descriptors. The first one is the root.
 pub(super) static NODES: [Node; 25] = [
     directory("", 0),
     // The only process.
@@ -85,7 +85,7 @@ pub(super) static NODES: [Node; 25] = [
 /// Inode number of the link of descriptor 0.
 const FIRST_DESCRIPTOR: u64 = 1 << 32;
 
-/// The file of an inode number.
+/// A file, as found by its inode number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Inode {
     /// A file, by its index in [`NODES`].
@@ -130,7 +130,7 @@ impl Inode {
         }
     }
 
-    /// The index of a directory.
+    /// Returns the index of a directory.
     ///
     /// # Errors
     ///
@@ -143,11 +143,11 @@ impl Inode {
     }
 }
 
-/// The descriptor that a name stands for.
+/// Converts a name to the descriptor that it stands for.
 pub(super) fn descriptor(name: &[u8]) -> Option<usize> {
     let digits = core::str::from_utf8(name).ok()?;
     let is_canonical = digits == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
-    // Not more than 32 bits, as many as an inode number has room for.
+    // The number has at most 32 bits, so that it fits into an inode number.
     let number: u32 = digits.parse().ok().filter(|_| is_canonical)?;
     Some(to_usize(number.into()))
 }

@@ -2,8 +2,8 @@
 //!
 //! A file is formatted once, when it is opened: each file has a function that writes its text from the
 //! [`Facts`]. Fields of Linux's formats that this kernel does not measure are 0, so that parsers made for
-//! Linux find every field at its place. If a fact cannot be had, opening the file fails with the error of the
-//! fact.
+//! Linux find every field at its place. If a fact is not available, opening the file fails with the error of
+//! the fact.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
@@ -26,12 +26,12 @@ const TICK_NS: u64 = 10_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Text {
     bytes: Vec<u8>,
-    /// Error of the fact that is not known.
+    /// Error of a fact that is not available.
     error: Option<Errno>,
 }
 
 impl Text {
-    /// The text that `write` writes.
+    /// Returns the text that `write` writes.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Text {
         }
     }
 
-    /// Returns a fact; records the error if it is not known.
+    /// Returns a fact. If it is not available, records the error.
     fn known<V>(&mut self, fact: Result<V, Errno>) -> Result<V, fmt::Error> {
         fact.map_err(|error| {
             self.error = Some(error);
@@ -69,7 +69,7 @@ impl fmt::Write for Text {
     }
 }
 
-/// The target that Linux's links have for an object without a path: `type:[number]`.
+/// Returns the target of the link of an object without a path, as on Linux: `type:[number]`.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub(super) fn numbered(name: &str, number: u64) -> Result<Vec<u8>, Errno> {
     Text::written(|text| write!(text, "{name}:[{number}]"))
 }
 
-/// Adds texts that end with a zero byte each.
+/// Adds texts, each followed by a zero byte.
 fn add_all(text: &mut Text, texts: impl FnOnce(&mut dyn FnMut(&[u8]))) -> fmt::Result {
     let mut result = Ok(());
     texts(&mut |part| {
@@ -103,19 +103,19 @@ fn used(facts: &dyn Facts) -> u64 {
     total.saturating_sub(free)
 }
 
-/// Time for which CPUs were idle, the sum of all, in nanoseconds.
+/// Returns the time for which CPUs were idle, in nanoseconds, summed over all CPUs.
 fn idle_ns(facts: &dyn Facts) -> u64 {
     (0..facts.cpus()).map(|cpu| facts.idle_ns(cpu)).sum()
 }
 
-/// Time for which CPUs ran threads, the sum of all, in nanoseconds. All of it counts as user time of the
-/// program, since the kernel is linked into the program.
+/// Returns the time for which CPUs ran threads, in nanoseconds, summed over all CPUs. All of it counts as
+/// user time of the program, since the kernel is linked into the program.
 fn busy_ns(facts: &dyn Facts) -> u64 {
     (u64::from(facts.cpus()) * facts.uptime_ns()).saturating_sub(idle_ns(facts))
 }
 
-/// Adds a line of `/proc/stat`: times in user mode, with low priority, in the kernel, idle, and six that do
-/// not occur.
+/// Adds a line of `/proc/stat`. Its columns are the times in user mode, with low priority, in the kernel and
+/// idle, and six other times that are always 0 here.
 fn add_times(text: &mut Text, name: fmt::Arguments<'_>, busy_ns: u64, idle_ns: u64) -> fmt::Result {
     writeln!(text, "{name} {} 0 0 {} 0 0 0 0 0 0", busy_ns / TICK_NS, idle_ns / TICK_NS)
 }
@@ -190,7 +190,7 @@ pub(super) fn environ(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Resul
     add_all(text, |add| facts.environment(add))
 }
 
-/// The path of the program as if it were a file: its name in the root directory.
+/// Adds the path of the program, as if the program were a file in the root directory.
 pub(super) fn exe(facts: &dyn Facts, _: Time, text: &mut Text) -> fmt::Result {
     text.add("/")?;
     add_name(facts, text)

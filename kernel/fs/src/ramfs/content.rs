@@ -2,9 +2,9 @@
 //!
 //! A transfer is split at page boundaries, and each page is copied under the lock of the inode. The clock is
 //! read before the lock is taken, since reading it may take long. Only the first read after a change records
-//! a time (as Linux's `relatime`), and writes within one tick share one, so most short transfers leave the
-//! times of the inode alone. A write of several pages keeps the file's `AsyncMutex` between its pages: so it
-//! is atomic with respect to other writes, and readers still get in between.
+//! a time (as with Linux's `relatime`), and writes within one tick record the same time. So most short
+//! transfers do not change the times of the inode. A write of several pages holds the file's `AsyncMutex`
+//! until its last page. So it is atomic with respect to other writes, but reads can come between its pages.
 
 use core::mem::{self, MaybeUninit};
 use core::ops::Range;
@@ -40,8 +40,8 @@ fn limited(size: usize, limit: u64) -> usize {
 }
 
 impl<S: System> File<S> {
-    /// The bytes from an offset on that are contiguous in memory, at most `size`, and not beyond the end of
-    /// the page. Empty only at the end of the file.
+    /// Returns at most `size` bytes of the file, starting at an offset, that are contiguous in memory. They
+    /// do not extend beyond the end of the page. The result is empty only at the end of the file.
     #[inline]
     fn bytes(&self, offset: u64, size: usize) -> &[u8] {
         let size = limited(size.min(rest_of_page(offset)), self.size.saturating_sub(offset));
@@ -53,8 +53,8 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Reads a hole, or the contents below it, as far as the bytes are contiguous. `None` if they do not fill
-    /// the buffer.
+    /// Fills the buffer from a hole, or from the contents below the hole. Returns `None` if the contiguous
+    /// bytes do not fill the buffer.
     #[cold]
     fn read_hole(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
         let bytes = self.bytes(offset, buffer.len());
@@ -66,7 +66,7 @@ impl<S: System> File<S> {
     }
 }
 
-/// Range of bytes within the page of an offset.
+/// Returns the range of `size` bytes from an offset on, relative to the offset's page.
 #[inline]
 const fn range(offset: u64, size: usize) -> Range<usize> {
     let start = to_usize(offset % PAGE_BYTES);
@@ -87,7 +87,7 @@ impl<S: System> RamFs<S> {
             }
         }
         if is_first_read {
-            // The clock is not read under a lock: that may take long.
+            // The clock is read without a lock, since reading it may take long.
             let now = S::now();
             self.with(ino, |inode| {
                 inode.times.read(now);
@@ -97,8 +97,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Reads up to the end of the page, file or hole. Returns the number of bytes, and true if this is the
-    /// first read since a change.
+    /// Reads up to the end of the page, of the file or of the hole, whichever comes first. Returns the number
+    /// of bytes, and true if this is the first read since a change of the file.
     #[inline]
     fn read_page(&self, ino: Ino, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(usize, bool), Errno> {
         self.with(ino, |inode| {
@@ -108,7 +108,7 @@ impl<S: System> RamFs<S> {
         })
     }
 
-    /// Reads within a page if that leaves the times of the inode alone; returns the number of bytes.
+    /// Reads within a page if this does not change the times of the inode. Returns the number of bytes.
     pub(super) fn read_short(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
@@ -125,8 +125,8 @@ impl<S: System> RamFs<S> {
         Some(size)
     }
 
-    /// Writes within a page that exists, if that leaves the times of the inode alone; returns the offset
-    /// after the bytes.
+    /// Writes within an existing page if this does not change the times of the inode. Returns the offset
+    /// after the written bytes.
     pub(super) fn write_short(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let Inode { body: Body::File(file), times, .. } = slot.inode.as_mut()? else { return None };
@@ -146,7 +146,7 @@ impl<S: System> RamFs<S> {
         Some(end)
     }
 
-    /// Lends a page that exists to the window of a descriptor.
+    /// Lends an existing page to the window of a descriptor.
     pub(super) fn lend(&self, ino: Ino, offset: u64, access: Access, window: &'static PageWindow<S>) {
         let Ok(mut slot) = self.inodes.lock(ino) else { return };
         let Some(Inode { body: Body::File(file), times, .. }) = slot.inode.as_mut() else { return };
@@ -158,7 +158,7 @@ impl<S: System> RamFs<S> {
         window.show(Lent {
             start,
             page,
-            // Through the window, only accesses that leave the times of the inode as they are.
+            // The window permits only accesses that do not change the times of the inode.
             readable: if access.reads && !times.is_unread { size } else { 0 },
             writable: if access.writes && !file.writers.is_locked() { size } else { 0 },
             tick: times.written_at,
@@ -190,7 +190,7 @@ impl<S: System> RamFs<S> {
             if count.is_ok_and(|count| count > 0) {
                 times.written(tick, now);
             }
-            // Other writers wait until the pages after the first one are written.
+            // If pages remain to be written, the mutex stays locked, so that other writers wait.
             let has_more = count.is_ok_and(|count| count < bytes.len());
             let unlocked = if has_more { Unlocked::default() } else { file.writers.unlock() };
             Ok(Poll::Ready((count, bytes, unlocked)))
@@ -205,8 +205,8 @@ impl<S: System> RamFs<S> {
         Poll::Ready(Ok(Written { count, end: Some(start + count as u64) }))
     }
 
-    /// Writes the pages after the first one, while other writers wait. Returns the number of bytes, those of
-    /// the first page included.
+    /// Writes the pages after the first page, while other writers wait. `first` is the number of bytes in the
+    /// first page. Returns the number of written bytes, including the first page.
     fn write_rest(&self, ino: Ino, start: u64, first: usize, bytes: &[u8]) -> usize {
         let mut count = first;
         while let Some(rest) = bytes.get(count..).filter(|rest| !rest.is_empty()) {
@@ -228,7 +228,7 @@ impl<S: System> RamFs<S> {
         unlocked.unwrap_or_default().wake();
     }
 
-    /// Writes up to the end of the page; returns the number of bytes.
+    /// Writes up to the end of the page. Returns the number of bytes.
     #[inline]
     fn write_page(&self, file: &mut File<S>, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let count = bytes.len().min(rest_of_page(offset));
@@ -252,7 +252,8 @@ impl<S: System> RamFs<S> {
         let page = match inserted {
             Ok(page) => page,
             Err(error) => {
-                // Branches that are already allocated stay in the tree, for the next write.
+                // Only the page and branches that are still missing are released. Branches that were already
+                // allocated stay in the tree for the next write.
                 self.usage.release(file.pages.missing(index).size());
                 return Err(error);
             }
@@ -290,7 +291,7 @@ impl<S: System> RamFs<S> {
         Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
     }
 
-    /// Frees all pages from number `first` on, while other writers wait.
+    /// Frees all pages whose number is at least `first`, while other writers wait.
     fn free_pages(&self, ino: Ino, first: u64) {
         let mut freed = Count::default();
         loop {
@@ -308,10 +309,10 @@ impl<S: System> RamFs<S> {
     }
 }
 
-/// Work that [`resize`] leaves to be done without the lock of the inode.
+/// Work that [`resize`] leaves to its caller, which must do it after it has released the lock of the inode.
 #[derive(Debug, Default)]
 struct Resized {
-    /// Number of the first page that is to be freed, while other writers wait.
+    /// Number of the first page to be freed. Other writers wait until this is done.
     first_removed: Option<u64>,
     unlocked: Unlocked,
 }
@@ -336,7 +337,8 @@ fn resize<S: System>(file: &mut File<S>, size: u64, context: &Context<'_>) -> Re
         && let Ok(page) = file.pages.get_or_insert(size / PAGE_BYTES, || Err(Errno::EIO))
         && let Some(end) = page.as_mut().get_mut(kept..)
     {
-        // Otherwise a file that grows again would show the old bytes.
+        // The rest of the last page is cleared. Otherwise the old bytes would reappear when the file grows
+        // again.
         end.fill(0);
     }
     let first_removed = Some(size.div_ceil(PAGE_BYTES));

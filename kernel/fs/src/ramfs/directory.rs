@@ -1,11 +1,11 @@
 //! The entries of a directory of a ramfs.
 //!
-//! The entries are in a tree by the hash of their names. So the time of a call does not depend on the number
-//! of entries. This matters because an inode's lock masks interrupts. A node of the tree is a list of a few
-//! entries, or a branch that is indexed by the next four bits of the hash.
+//! The entries are in a tree that is ordered by the hashes of their names. So the time of a call hardly
+//! depends on the number of entries. This matters because the lock of an inode masks interrupts. A node of
+//! the tree is either a list of a few entries, or a branch that is indexed by the next four bits of the hash.
 //!
-//! Readers get the entries in the order of the hashes. So they can continue from any position, whatever is
-//! added and removed meanwhile.
+//! Readers get the entries in the order of the hashes. So a reader can continue from any position, even if
+//! entries were added or removed meanwhile.
 
 mod entry_name;
 
@@ -27,13 +27,13 @@ const BITS: u32 = 4;
 /// Children of a branch.
 const FANOUT: usize = 1 << BITS;
 
-/// Maximum length of a list that can be split.
+/// Maximum length of a list. A longer list is split, except at the lowest level.
 const MAX_LIST: usize = 12;
 
-/// Number of bits of a key: the position after a key is a number of type `i64` in the interface to programs.
+/// Number of bits of a key. The position after a key must fit into an `i64` in the interface to programs.
 const KEY_BITS: u32 = 62;
 
-/// Low bits of a key, which distinguish names of the same hash.
+/// Low bits of a key. They distinguish names with the same hash.
 const SEQUENCE: u64 = 0x7f;
 
 /// The least significant bit by which a branch decides.
@@ -42,7 +42,7 @@ const LAST_SHIFT: u32 = 10;
 /// An entry.
 #[derive(Debug)]
 pub(super) struct DirectoryEntry {
-    /// Hash of the name, and a number that distinguishes the entry from others of the same hash.
+    /// Hash of the name, and a number that distinguishes the entry from other entries with the same hash.
     key: u64,
     pub(super) ino: Ino,
     pub(super) file_type: FileType,
@@ -68,33 +68,33 @@ pub(super) struct Removed {
     pub(super) file_type: FileType,
 }
 
-/// A place for a new entry, for which memory is already reserved.
+/// A place for a new entry. The memory for the entry is already reserved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vacancy(u64);
 
 /// Result of looking for a name to be added.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// An entry with this inode.
+    /// The name exists, and its entry has this inode.
     Taken(Ino),
-    /// Room for an entry.
+    /// The name does not exist, and there is room for its entry.
     Vacant(Vacancy),
 }
 
 /// A directory.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// The parent directory; the root's is the root itself.
+    /// The parent directory. The parent of the root is the root itself.
     pub(super) parent: Ino,
-    /// True if the directory has a reference to its parent: `..` leads there even after the directory was
-    /// removed.
+    /// True if the directory has a counted reference to its parent, because `..` must lead there even after
+    /// the directory was removed.
     pub(super) keeps_parent: bool,
     root: Node,
     len: u64,
     hasher: DefaultHashBuilder,
 }
 
-/// A node of the tree. Below each branch, there is at least one entry.
+/// A node of the tree. Each branch has at least one entry below it.
 #[derive(Debug)]
 enum Node {
     List(Vec<DirectoryEntry>),
@@ -102,7 +102,7 @@ enum Node {
     Branch(Box<[Self]>),
 }
 
-/// The child of a branch that leads to a key.
+/// Returns the index of a branch's child that leads to a key.
 #[inline]
 const fn child(key: u64, shift: u32) -> usize {
     to_usize(key >> shift) % FANOUT
@@ -132,7 +132,7 @@ impl Directory {
         (hasher.finish() >> (u64::BITS - KEY_BITS)) & !SEQUENCE
     }
 
-    /// The entry with a name.
+    /// Returns the entry with a name.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Directory {
         position(entries, hash, name).map(|position| &entries[position]).ok_or(Errno::ENOENT)
     }
 
-    /// Finds the inode of the entry with a name, or makes room for such an entry.
+    /// Finds the inode of the entry with a name. If there is no such entry, makes room for one.
     ///
     /// # Errors
     ///
@@ -174,8 +174,8 @@ impl Directory {
         }
     }
 
-    /// Adds an entry in a place that was [prepared](Self::prepare) for its name. Nothing was added or removed
-    /// since then.
+    /// Adds an entry in a place that was [prepared](Self::prepare) for its name. No entry was added or
+    /// removed since then.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl Directory {
     fn remove_if(&mut self, name: &[u8], is_removable: fn(FileType) -> bool) -> Result<Removed, Errno> {
         let key = (self.hash(name), name);
         let removed = match &mut self.root {
-            // Most directories are a single list: no function call for them.
+            // Most directories are a single list. This avoids a function call for them.
             Node::List(entries) => remove_from(entries, key, is_removable)?,
             root @ Node::Branch(_) => root.remove(key, is_removable, Node::TOP)?,
         };
@@ -222,7 +222,7 @@ impl Directory {
         self.remove_if(name, |file_type| file_type != FileType::Directory)
     }
 
-    /// Replaces the inode of an entry; returns the previous one.
+    /// Replaces the inode of an entry. Returns the previous inode.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ impl Directory {
         Ok(before)
     }
 
-    /// The first entry at a reader's position or after it.
+    /// Returns the first entry at or after a reader's position.
     pub(super) fn entry_from(&self, position: u64) -> Option<&DirectoryEntry> {
         if position >> KEY_BITS != 0 {
             return None;
@@ -251,7 +251,7 @@ impl Directory {
 }
 
 impl Node {
-    /// The bits by which the uppermost branch decides.
+    /// Shift of the bits by which the uppermost branch decides.
     const TOP: u32 = KEY_BITS - BITS;
 
     const fn empty() -> Self {
@@ -281,7 +281,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// `EIO` if a branch does not have all children, which does not happen.
+    /// `EIO` if a branch does not have all its children. This does not happen.
     #[inline]
     fn list_mut(&mut self, key: u64) -> Result<&mut Vec<DirectoryEntry>, Errno> {
         let (mut node, mut shift) = (self, Self::TOP);
@@ -305,7 +305,7 @@ impl Node {
         }
     }
 
-    /// Makes room as [`Self::reserve`], if the list is full or is below a branch.
+    /// Does [`Self::reserve`] if the list is full or is below a branch.
     #[inline(never)]
     fn reserve_long(&mut self, key: u64) -> Result<(), Errno> {
         let (mut node, mut shift) = (self, Self::TOP);
@@ -359,7 +359,7 @@ impl Node {
         }
     }
 
-    /// The entry with the lowest key that is not below `key`.
+    /// Returns the entry with the lowest key that is at least `key`.
     fn entry_from(&self, key: u64, shift: u32) -> Option<&DirectoryEntry> {
         match self {
             Self::List(entries) => {
@@ -375,10 +375,10 @@ impl Node {
     }
 }
 
-/// Position of the entry with a name.
+/// Returns the index of the entry with a name.
 #[inline(always)]
 fn position(entries: &[DirectoryEntry], hash: u64, name: &[u8]) -> Option<usize> {
-    // Not `Iterator::position`, which may be a call.
+    // A loop is used instead of `Iterator::position`, which the compiler may not inline.
     let mut position = 0;
     while position < entries.len() {
         if entries[position].is(hash, name) {
@@ -389,7 +389,7 @@ fn position(entries: &[DirectoryEntry], hash: u64, name: &[u8]) -> Option<usize>
     None
 }
 
-/// Removes an entry from a list, as [`Node::remove`].
+/// Does [`Node::remove`] for a list.
 #[inline(always)]
 fn remove_from(
     entries: &mut Vec<DirectoryEntry>,
@@ -402,7 +402,7 @@ fn remove_from(
         return Err(Errno::EISDIR);
     }
     let removed = Removed { ino: entry.ino, file_type: entry.file_type };
-    // Not `swap_remove`, which calls `memmove` and returns a copy.
+    // The entry is removed by hand, because `swap_remove` calls `memmove` and returns a copy.
     let last = entries.len() - 1;
     if position != last {
         entries.swap(position, last);
@@ -411,7 +411,7 @@ fn remove_from(
     Ok(removed)
 }
 
-/// Makes a branch of the entries of a list. The list is empty afterwards.
+/// Moves the entries of a list to a new branch. The list is empty afterwards.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! An inode of a ramfs: attributes, times, and a body that depends on the type.
 //!
-//! The times need more than a clock. Two CPUs may take the time in one order and lock the inode in the other,
-//! so a change never moves the times back by a little ([`Times`]). A time that a write has set is kept for
-//! further writes within the same tick, and the time of the last read changes only with the first read after
-//! a change. The fast paths depend on this: they are taken if no time would change.
+//! Reading the clock is not enough to set the times. Two CPUs may read the clock in one order and lock the
+//! inode in the other order, so a change must not move the times back a little ([`Times`]). Writes within the
+//! same tick keep the time of the first write, and only the first read after a change sets the time of the
+//! last read. The fast paths rely on this: they are used only if no time would change.
 
 use alloc::boxed::Box;
 
@@ -24,13 +24,13 @@ const ENTRY_SIZE: u64 = 20;
 pub(super) struct Inode<S: System> {
     pub(super) permissions: u32,
     pub(super) nlink: u32,
-    /// Number of references that the caller of the file system has.
+    /// Number of references that users of the file system have.
     pub(super) references: u64,
     pub(super) times: Times,
     pub(super) body: Body<S>,
 }
 
-/// A tick that never occurs: real ones are smaller.
+/// A tick that never occurs: real ticks are smaller.
 const NEVER: u64 = u64::MAX;
 
 /// Times of an inode.
@@ -40,11 +40,11 @@ pub(super) struct Times {
     mtime: Time,
     ctime: Time,
     btime: Time,
-    /// True if the next read changes the time of the last read. Only the first read since the last change
-    /// does, as with Linux's `relatime`.
+    /// True if the next read changes the time of the last read. Only the first read after a change does so,
+    /// as with Linux's `relatime`.
     pub(super) is_unread: bool,
-    /// The [tick](crate::System::tick) of the last write, if another write at the same tick would leave the
-    /// times as they are. Otherwise [`NEVER`].
+    /// The [tick](crate::System::tick) of the last write, if another write at the same tick would not change
+    /// the times. Otherwise [`NEVER`].
     pub(super) written_at: u64,
 }
 
@@ -65,7 +65,7 @@ impl<S: System> Body<S> {
         }
     }
 
-    /// Number of bytes that the body counts towards the limit of the file system.
+    /// Returns the number of bytes that the body uses of the file system's limit.
     pub(super) const fn charged(&self) -> u64 {
         match self {
             Self::File(file) => file.pages.count().size(),
@@ -80,18 +80,18 @@ impl<S: System> Body<S> {
 pub(super) struct File<S: System> {
     pub(super) size: u64,
     pub(super) pages: SparsePages<S::Page>,
-    /// Contents below the pages, visible through holes. This memory never changes. Its end is within the
-    /// file's size.
+    /// Contents that are visible where the file has no pages. This memory never changes, and is not longer
+    /// than the file.
     pub(super) base: &'static [u8],
-    /// Serialises writers that change more than one page, since the lock of the inode is not held all the
-    /// time.
+    /// Serialises writers that change more than one page. The lock of the inode is not enough, since it is
+    /// released between two pages.
     pub(super) writers: AsyncMutex,
-    /// The window that has a page of this file.
+    /// The window to which a page of this file is lent.
     pub(super) window: Option<&'static PageWindow<S>>,
 }
 
 impl<S: System> Inode<S> {
-    /// An inode with one name and one reference.
+    /// Creates an inode with one name and one reference.
     pub(super) const fn new(body: Body<S>, permissions: u32, now: Time) -> Self {
         let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
         let times =
@@ -103,12 +103,12 @@ impl<S: System> Inode<S> {
         self.body.file_type()
     }
 
-    /// Returns true if neither a name nor a reference is left.
+    /// Returns true if the inode has neither a name nor a reference.
     pub(super) const fn is_unused(&self) -> bool {
         self.nlink == 0 && self.references == 0
     }
 
-    /// Size and allocated space, in bytes.
+    /// Returns the size and the allocated space in bytes.
     #[inline]
     const fn sizes(&self) -> (u64, u64) {
         match &self.body {
@@ -118,8 +118,8 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// Fills in the fields that [`Metadata`](crate::Metadata) would make of the [attributes](Self::attr),
-    /// without a copy of these.
+    /// Returns the properties in the format that programs see, as [`Metadata`](crate::Metadata) converts them
+    /// from the [attributes](Self::attr), but without an intermediate copy of the attributes.
     #[inline]
     pub(super) const fn properties(&self, ino: Ino, device: u64) -> file_properties {
         let (size, allocated) = self.sizes();
@@ -167,7 +167,7 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// Takes back the lent page of a regular file. Comes before any use of the file or its times.
+    /// Takes back the lent page of a regular file. Must be called before any use of the file or its times.
     #[inline(always)]
     pub(super) fn take_back_page(&mut self) {
         if let Body::File(file) = &mut self.body {
@@ -175,7 +175,7 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// The contents of a regular file.
+    /// Returns the contents and the times of a regular file.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// The entries of a directory.
+    /// Returns the entries of a directory.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl<S: System> Inode<S> {
         }
     }
 
-    /// The entries of a directory to which one may be added.
+    /// Returns the entries of a directory, to which the caller wants to add an entry.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Allocated bytes, the contents below the pages included.
+    /// Returns the number of allocated bytes, including the contents below the pages.
     const fn allocated(&self) -> u64 {
         self.pages.count().pages * PAGE_BYTES + (self.base.len() as u64).next_multiple_of(512)
     }
@@ -239,7 +239,8 @@ impl<S: System> File<S> {
         }
     }
 
-    /// Contents of a hole from an offset on: at least one byte of the base, or nothing after its end.
+    /// Returns the contents of the base from an offset on. The result is empty only after the end of the
+    /// base.
     #[inline]
     pub(super) fn below(&self, offset: u64) -> &'static [u8] {
         self.base.get(to_usize(offset)..).unwrap_or_default()
@@ -247,10 +248,10 @@ impl<S: System> File<S> {
 }
 
 impl Times {
-    /// Returns the time to record for a change, given a time that was taken before the inode was locked.
-    /// Another change may have come first: then the recorded time is used again, so that times do not go
-    /// back. If the recorded time is ahead by more than about a second, the clock was set back, and the given
-    /// time is used.
+    /// Returns the time to record for a change. `now` was read before the inode was locked, so another change
+    /// may have recorded a later time meanwhile. Then this recorded time is returned again, so that times do
+    /// not go back. But if the recorded time is more than about a second later, the clock was set back, and
+    /// `now` is returned.
     #[inline]
     fn time_of_change(&self, now: Time) -> Time {
         let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
@@ -266,7 +267,7 @@ impl Times {
         self.is_unread = self.atime <= now;
     }
 
-    /// Records a change of the inode without its contents.
+    /// Records a change of the inode, but not of its contents.
     #[inline(always)]
     pub(super) fn changed(&mut self, now: Time) {
         let now = self.time_of_change(now);
@@ -274,20 +275,20 @@ impl Times {
         self.is_unread |= self.atime <= now;
     }
 
-    /// Sets the times to that of the last change in an archive.
+    /// Sets the times of a file from an archive to the time of the file's last change.
     pub(super) fn unpacked(&mut self, modified: Time) {
         (self.mtime, self.atime) = (modified, modified);
         self.update_is_unread();
     }
 
-    /// Records a write, at a tick and a time.
+    /// Records a write at the given tick and time.
     #[inline]
     pub(super) fn written(&mut self, tick: u64, now: Time) {
         self.modified(now);
         self.written_at = tick;
     }
 
-    /// Records a read. The next write must get a later time, so its tick is unknown.
+    /// Records a read. The next write must record its own, later time, so `written_at` is reset.
     pub(super) fn read(&mut self, now: Time) {
         self.atime = now;
         self.written_at = NEVER;

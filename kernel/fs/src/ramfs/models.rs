@@ -17,7 +17,7 @@ use super::inode::Inode;
 use crate::file_system::{FileSystem as _, Name, RenameFlags};
 use crate::{FileType, FoundInode, Ino, MutexWordLock, PAGE_SIZE, System, Time, View};
 
-/// loom's preemption bound, which the variable `LOOM_MAX_PREEMPTIONS` can raise.
+/// loom's preemption bound. The environment variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const PREEMPTIONS: usize = 3;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
@@ -72,14 +72,14 @@ impl Tree {
         Some(found)
     }
 
-    /// Asserts that a walk and the cache both find `expected`.
+    /// Asserts that `expected` is found both by a walk and in the cache.
     fn assert_finds(&self, path: &[u8], expected: Option<FoundInode>) {
         for _ in 0..2 {
             assert_eq!(self.find(path), expected);
         }
     }
 
-    /// Returns true if the root has an entry for the directory. It is looked up without the cache.
+    /// Returns true if the root has an entry for the directory. Does not use the cache.
     fn has_directory(&self) -> bool {
         let is_there = |root: &mut Inode<LoomSystem>| Ok(root.directory()?.find(b"a").is_ok());
         self.ramfs.with(Ino::ROOT, is_there).unwrap()
@@ -166,7 +166,7 @@ fn directory_of_another_rename_is_not_kept() {
         tree.create(b"/a/x");
         let other = {
             let tree = Arc::clone(&tree);
-            // This stores the path of the directory in the cache.
+            // This call stores the path of the directory in the cache.
             thread::spawn(move || tree.ramfs.create_path(Ino::ROOT, b"/a/y", 0, 0o644).is_some())
         };
         tree.rename(b"a", b"b");
@@ -184,7 +184,7 @@ fn path_below_a_directory_that_is_gone_is_not_found() {
     explore(|| {
         let tree = Tree::new();
         let file = tree.create(b"/a/x");
-        // The path is in the cache from now on.
+        // This puts the path into the cache.
         tree.assert_finds(b"/a/x", Some(file));
         let other = {
             let tree = Arc::clone(&tree);

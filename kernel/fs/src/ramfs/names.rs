@@ -1,9 +1,9 @@
 //! Names of the inodes of a ramfs: directory entries.
 //!
 //! Calls that change names hold the lock of all names, so two changes never interleave. This lock is a
-//! spinlock and masks interrupts, so nothing that takes long is done under it: inodes and copies of names are
-//! allocated before it is taken, and inodes that have lost their last name are freed after it is released.
-//! For this, a removed inode is returned to the caller, with a reference or with its lock held.
+//! spinlock and masks interrupts, so nothing that takes long may be done while it is held. Inodes and copies
+//! of names are allocated before it is taken. Inodes that have lost their last name are freed after it is
+//! released. For this purpose, a removed inode is returned to the caller, either with a reference or locked.
 
 use core::ops::ControlFlow;
 
@@ -34,14 +34,14 @@ impl<S: System> RamFs<S> {
         if entry.name == b".." {
             return self.parent(entry.parent);
         }
-        // The directory stays locked: otherwise the inode could be freed before it gets the reference.
+        // The directory stays locked. Otherwise the inode could be freed before the reference is taken.
         self.with(entry.parent, |inode| self.refer(inode.directory()?.find(entry.name)?.ino))
     }
 
-    /// The parent of a directory; the root's is the root itself.
+    /// Returns the parent of a directory. The parent of the root is the root itself.
     fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
-        // A parent is locked before its child, so the child must be unlocked first. With the names locked,
-        // the child cannot move in between.
+        // The lock order is parent before child, so the child is unlocked before its parent is locked. While
+        // the names are locked, the child cannot move in between.
         let _names = self.names.lock();
         let parent = self.with(ino, |inode| Ok(inode.directory()?.parent))?;
         self.refer(parent)
@@ -97,7 +97,7 @@ impl<S: System> RamFs<S> {
         Ok(found)
     }
 
-    /// Creates an inode, and a copy of its name. Names are not locked: this may allocate memory.
+    /// Creates an inode and a copy of its name. This may allocate memory, so the names are not locked.
     #[inline]
     fn new_inode(
         &self,
@@ -192,8 +192,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Removes an entry from a directory, whose lock is held. The entry must not be a directory. Returns the
-    /// inode that has lost its name, locked. The caller [frees it](Self::free_if_unused) after it has
+    /// Removes an entry from a locked directory. The entry must not be a directory. Returns the inode that
+    /// has lost its name, still locked. The caller [frees the inode](Self::free_if_unused) after it has
     /// unlocked the names, since freeing a large file takes long.
     #[inline(always)]
     pub(super) fn remove_file_from(
@@ -204,7 +204,7 @@ impl<S: System> RamFs<S> {
     ) -> Result<(Ino, LockedSlot<'_, S, Inode<S>>), Errno> {
         let ino = parent.directory()?.remove_file(name)?.ino;
         parent.times.modified(now);
-        // Both are locked: see `PathCache`.
+        // Both the directory and the inode are locked here, as `PathCache` requires.
         let mut slot = self.inodes.lock(ino)?;
         slot.lost_names += 1;
         let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
@@ -252,9 +252,9 @@ impl<S: System> RamFs<S> {
         )
     }
 
-    /// Removes a name of an inode after its entry was removed. A directory has only this name. The inode gets
-    /// a reference, which the caller [drops](Self::drop_reference) after it has unlocked the names: freeing a
-    /// large file takes long.
+    /// Decreases the number of an inode's names after an entry was removed. A directory has only one name.
+    /// Takes a reference to the inode. The caller [drops the reference](Self::drop_reference) after it has
+    /// unlocked the names, since freeing a large file takes long.
     pub(super) fn remove_name(&self, ino: Ino, now: Time) -> Ino {
         self.update(ino, |inode| {
             inode.nlink = if inode.directory().is_ok() { 0 } else { inode.nlink - 1 };
@@ -271,7 +271,7 @@ impl<S: System> RamFs<S> {
         self.update(ino, |inode| inode.references -= 1);
     }
 
-    /// Passes the entries of a directory on, each under the lock of the directory.
+    /// Passes the entries of a directory to `entries`. The directory is locked during each call.
     pub(super) fn read_entries(
         &self,
         ino: Ino,
@@ -305,7 +305,8 @@ fn insert<S: System>(
     Ok(())
 }
 
-/// Passes an entry on. Returns the position after it, or `None` if the reader wants no more.
+/// Passes an entry to `entries`. Returns the position after the entry, or `None` if the reader does not want
+/// more entries.
 fn pass_on(entry: &DirectoryEntry, entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>) -> Option<u64> {
     let (next, file_type) = (entry.next(), entry.file_type);
     let entry = DirEntry { number: entry.ino.0, file_type, name: &entry.name, next };

@@ -1,9 +1,9 @@
 //! The pages of a sparse file, in a radix tree.
 //!
 //! As in Linux's `XArray`, each level decodes six bits of the page number, and the tree is only as high as
-//! its last page needs. So a small file has one page and no branch, and a hole takes no memory. Memory that
-//! the tree needs for a page is known before anything is allocated ([`SparsePages::missing`]), so that the
-//! caller can charge it against the limit of the file system. Large numbers of pages are removed in parts
+//! its last page needs. So a small file has one page and no branch, and a hole takes no memory.
+//! [`SparsePages::missing`] returns the memory that the tree needs for a page before it is allocated, so that
+//! the caller can charge it against the limit of the file system. Large numbers of pages are removed in parts
 //! ([`SparsePages::take_from`]), since they must be freed without the lock of the file.
 
 use alloc::boxed::Box;
@@ -76,20 +76,20 @@ impl<P> Node<P> {
     }
 }
 
-/// Index of the child of a branch that leads to page `index`. The lowest branches are at `level` 0.
+/// Returns the index of a branch's child that leads to page `index`. The lowest branches are at `level` 0.
 #[inline]
 const fn child(index: u64, level: u32) -> usize {
     to_usize(index >> (level * BITS)) % FANOUT
 }
 
-/// Returns true if a tree of this height has a place for page `index`.
+/// Returns true if a tree of the given height has a place for page `index`.
 #[inline]
 const fn covers(height: u32, index: u64) -> bool {
     let bits = height * BITS;
     bits >= u64::BITS || index >> bits == 0
 }
 
-/// The place of page `index` in a tree that covers it. Missing branches are allocated and counted.
+/// Returns the place of page `index` in a tree that is high enough. Allocates and counts missing branches.
 fn place<'a, P>(
     root: &'a mut Option<Node<P>>,
     height: u32,
@@ -134,7 +134,8 @@ impl<P> SparsePages<P> {
         let needed = (0..).find(|height| covers(*height, index)).unwrap_or(0);
         let Some(mut node) = self.root.as_ref() else { return self.height.max(needed).into() };
         if needed > self.height {
-            // The branches above the root, and those on the way down from the new uppermost one.
+            // The sum of the new branches above the root, and the branches on the way down from the uppermost
+            // new branch.
             return (needed - self.height + needed - 1).into();
         }
         for level in (0..self.height).rev() {
@@ -147,7 +148,7 @@ impl<P> SparsePages<P> {
         0
     }
 
-    /// The page with number `index`; `None` in a hole.
+    /// Returns page `index`, or `None` in a hole.
     #[inline]
     pub(super) fn get(&self, index: u64) -> Option<&P> {
         if !covers(self.height, index) {
@@ -164,7 +165,7 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// The page with number `index`, to be changed; `None` in a hole.
+    /// Returns page `index` for changes, or `None` in a hole.
     pub(super) fn get_mut(&mut self, index: u64) -> Option<&mut P> {
         match self.place(index)? {
             Some(Node::Page(page)) => Some(page),
@@ -172,8 +173,8 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// Takes page `index` out of its place; `None` in a hole. The page is still counted. The caller returns
-    /// it by [`Self::put`] before any other call.
+    /// Takes page `index` out of its place. Returns `None` in a hole. The page is still counted. The caller
+    /// must return it with [`Self::put`] before any other call.
     pub(super) fn take(&mut self, index: u64) -> Option<P> {
         match self.place(index)?.take() {
             Some(Node::Page(page)) => Some(page),
@@ -188,7 +189,7 @@ impl<P> SparsePages<P> {
         }
     }
 
-    /// The place of page `index`; `None` if the tree has no such place.
+    /// Returns the place of page `index`, or `None` if the tree has no such place.
     fn place(&mut self, index: u64) -> Option<&mut Option<Node<P>>> {
         if !covers(self.height, index) {
             return None;
@@ -201,7 +202,7 @@ impl<P> SparsePages<P> {
         Some(place)
     }
 
-    /// The page with number `index`. If it is a hole, `allocate` makes the page.
+    /// Returns page `index`. In a hole, first creates the page with `allocate`.
     ///
     /// # Errors
     ///
@@ -227,7 +228,8 @@ impl<P> SparsePages<P> {
     fn grow(&mut self, index: u64) -> Result<(), Errno> {
         while !covers(self.height, index) {
             if let Some(root) = &mut self.root {
-                // Allocated before the root is touched: without memory, the tree stays as it is.
+                // The branch is allocated before the root is changed, so that the tree stays valid if there
+                // is no memory.
                 let branch = Node::branch()?;
                 let below = mem::replace(root, branch);
                 root.set_first(below);
@@ -238,8 +240,9 @@ impl<P> SparsePages<P> {
         Ok(())
     }
 
-    /// Takes out some of the pages from number `first` on; `None` if there are no more. They may be many, so
-    /// the caller drops them and calls [`Self::subtract`] when it holds no lock.
+    /// Takes out a part of the pages whose number is at least `first`. Returns `None` if no such pages are
+    /// left. A part may be large, so the caller drops it, and calls [`Self::subtract`], when it holds no
+    /// lock.
     pub(super) fn take_from(&mut self, first: u64) -> Option<RemovedPages<P>> {
         if first == 0 {
             self.height = 0;
@@ -249,8 +252,8 @@ impl<P> SparsePages<P> {
             return None;
         }
         let mut node = self.root.as_mut()?;
-        // A child on the path to `first` also has pages before `first`, unless `first` is the first page
-        // below it.
+        // A child on the path to page `first` also has pages before `first`, unless `first` is the first page
+        // below the child.
         for level in (0..self.height).rev() {
             let Node::Branch(children) = node else { return None };
             let on_path = child(first, level);
@@ -287,7 +290,7 @@ impl<P> RemovedPages<P> {
                 Node::Page(_) => count.pages += 1,
                 Node::Branch(children) => {
                     count.branches += 1;
-                    // At most 11 levels.
+                    // The recursion has at most 11 levels.
                     children.iter().flatten().for_each(|node| add(node, count));
                 }
             }

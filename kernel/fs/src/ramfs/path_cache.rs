@@ -1,19 +1,20 @@
-//! A cache of paths: the inodes that the last paths led to, so that a call need not walk.
+//! A cache of paths: it keeps the inodes that recently used paths led to, so that a call need not walk again.
 //!
 //! Entries are not removed when names change. Instead, an entry is valid as long as two counters have the
 //! values that they had when it was made:
 //!
-//! - the number of changes of directories. It counts renames and removals of directories, which may concern
-//!   any path. It is odd during such a change. It is increased before the first effect of the change, under
-//!   locks that each walk takes. So a walk that sees an effect also sees the new number. And a walk that has
-//!   the same even number at its start and end has not seen a part of a change.
-//! - the number of names that the inode has lost. It belongs to the inode number, and stays when another
-//!   inode gets that number. It is increased together with the removal of the directory entry, while
-//!   directory and inode are locked. So if a caller has locked the inode and finds the number unchanged, the
-//!   inode still has the name, whatever happens to other names.
+//! - The number of changes of directories. It counts renames and removals of directories, since these may
+//!   concern any path. It is odd during such a change. It is increased before the first effect of the change,
+//!   under locks that each walk takes. So a walk that sees an effect of the change also sees the new number.
+//!   A walk that sees the same even number at its start and at its end has not seen a part of a change.
+//! - The number of names that the inode has lost. This counter belongs to the inode number, and continues
+//!   when another inode gets the same number. It is increased together with the removal of the directory
+//!   entry, while both the directory and the inode are locked. So if a caller has locked the inode and finds
+//!   the counter unchanged, the inode still has the name. If the inode loses another of its names, the entry
+//!   only becomes invalid without need.
 //!
-//! A new name makes no entry invalid, since no entry says that a name is absent. Nor does a mount: an entry
-//! is found only by a call with the same `stops`, the inodes not to enter.
+//! A new name does not make entries invalid, since no entry says that a name is absent. A new mount does not,
+//! either: a call finds an entry only if it has the same `stops` (the inodes that the walk must not enter).
 
 use alloc::boxed::Box;
 #[cfg(not(loom))]
@@ -43,12 +44,13 @@ pub(super) struct PathFrom<'a> {
     pub(super) start: Ino,
     /// Names, separated by slashes.
     pub(super) path: &'a [u8],
-    /// The numbers modulo 64, as bits, of inodes that the walk does not enter.
+    /// The inodes that the walk must not enter: for each of them, the bit of its number modulo 64 is set.
     pub(super) stops: u64,
 }
 
 impl PathFrom<'_> {
-    /// The inode number of the start and the length of the path in one word: there are at most 2^24 inodes.
+    /// Packs the inode number of the start and the length of the path into one word. They fit, because there
+    /// are at most 2^24 inodes.
     #[inline]
     const fn start_and_length(&self) -> u64 {
         self.start.0 << u32::BITS | self.path.len() as u64
@@ -59,15 +61,15 @@ impl PathFrom<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cached {
     pub(super) ino: Ino,
-    /// Number of names that inodes of this number have lost.
+    /// Number of names that inodes with this number have lost.
     pub(super) lost_names: u64,
     /// Number of changes of directories.
     pub(super) changes: u64,
 }
 
-/// Words of an entry: start and length of the path, the [words](Words) of the path, the contents, and all
-/// words of a path that is too long for [`Words`] to identify it. An empty entry has the empty path, which no
-/// call has.
+/// An entry. Its words are: the start and length of the path; the [`Words`] of the path; the contents; and,
+/// if the path is too long to be identified by its [`Words`], all words of the path. An empty entry has the
+/// empty path, for which no call looks.
 type Entry = SeqLock<ENTRY_WORDS>;
 
 /// Indices of an entry's words.
@@ -85,14 +87,14 @@ const ENTRY_WORDS: usize = WHOLE + MAX_LENGTH / WORD;
 /// The cache of paths.
 #[derive(Debug)]
 pub(super) struct PathCache<S: System> {
-    /// The hash of a path is the index of its entry. Readers take no lock.
+    /// The entries. The hash of a path gives the index of its entry. Readers take no lock.
     entries: Box<[Entry; SIZE]>,
-    /// Held while an entry is written.
+    /// Lock that is held while an entry is written.
     writer: Lock<S, ()>,
     changes: AtomicU64,
 }
 
-/// A change of directories in progress.
+/// A change of directories in progress. Dropping it ends the change.
 #[derive(Debug)]
 pub(super) struct DirectoryChange<'a>(&'a AtomicU64);
 
@@ -109,7 +111,7 @@ fn index(Words { first, middle, last }: Words, length: usize) -> usize {
     to_usize(mixed.wrapping_mul(MULTIPLIER) >> (u64::BITS - SIZE.ilog2()))
 }
 
-/// Returns true if the words of an entry's path are those of a path of the same length.
+/// Returns true if an entry has the words of a path. The path in the entry has the same length.
 #[inline(never)]
 fn has_whole_words(entry: &[EntryWord], path: &[u8]) -> bool {
     entry.iter().skip(WHOLE).zip(whole_words(path)).all(|(word, expected)| word.load(Relaxed) == expected)
@@ -126,7 +128,8 @@ impl<S: System> PathCache<S> {
         Ok(Self { entries, writer: Mutex::new(()), changes: AtomicU64::new(0) })
     }
 
-    /// Begins a change of directories. Names are locked, so there is one change at a time.
+    /// Begins a change of directories. The caller holds the lock of the names, so there is only one change at
+    /// a time.
     pub(super) fn begin_change(&self) -> DirectoryChange<'_> {
         self.changes.fetch_add(1, Release);
         DirectoryChange(&self.changes)
@@ -138,7 +141,7 @@ impl<S: System> PathCache<S> {
         self.changes.load(Acquire)
     }
 
-    /// Finds the entry of a path. The caller locks the inode, and then checks whether the entry is valid.
+    /// Finds the entry of a path. The caller must then lock the inode and check whether the entry is valid.
     #[inline(always)]
     pub(super) fn find(&self, from: PathFrom<'_>) -> Option<Cached> {
         let length = from.path.len();
@@ -160,8 +163,8 @@ impl<S: System> PathCache<S> {
         })
     }
 
-    /// Stores a path, in place of another one. The inode is locked, and `changes` was read before the walk
-    /// that has found the inode.
+    /// Stores a path in place of another path. The caller has locked the inode, and has read `changes` before
+    /// the walk that found the inode.
     #[inline(never)]
     pub(super) fn insert(&self, from: PathFrom<'_>, cached: Cached) {
         if !cached.changes.is_multiple_of(2) || cached.changes != self.changes() {

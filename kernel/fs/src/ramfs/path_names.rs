@@ -13,7 +13,7 @@ const TOPS: u64 = ONES << 7;
 /// Eight slashes.
 const SLASHES: u64 = u64::from_ne_bytes([b'/'; WORD]);
 
-/// Returns true if a directory may have an entry with a name, which has no slash.
+/// Returns true if a directory may have an entry with this name. The name has no slash.
 pub(super) fn is_proper(name: &[u8]) -> bool {
     (1..=MAX_NAME).contains(&name.len()) && !matches!(name, b"." | b"..") && !has_zero(name)
 }
@@ -32,8 +32,8 @@ fn has_zero(name: &[u8]) -> bool {
     }
 }
 
-/// Splits a path before its last name: the path of the directory, and the name. `None` if the path has only
-/// one name, or ends in a slash.
+/// Splits a path into the path of the directory and the last name. Returns `None` if the path has only one
+/// name, or ends in a slash.
 #[inline]
 pub(super) fn split_last(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let slash = last_slash(path)?;
@@ -47,8 +47,8 @@ fn last_slash(path: &[u8]) -> Option<usize> {
     let mut rest = path;
     while let Some((before, word)) = rest.split_last_chunk::<WORD>() {
         let zero_at_slash = u64::from_le_bytes(*word) ^ SLASHES;
-        // The top bit of each byte that is not zero is set by one of the two terms. No sum carries into the
-        // next byte.
+        // In each byte that is not zero, one of the two terms sets the top bit. The sum of a byte never
+        // carries into the next byte.
         let others = ((zero_at_slash & !TOPS) + !TOPS) | zero_at_slash;
         let slashes = !others & TOPS;
         if let Some(bit) = slashes.checked_ilog2() {
@@ -83,8 +83,8 @@ impl<'a> Iterator for PathNames<'a> {
     }
 }
 
-/// Length of the name at the start of a path. Tests a word at a time: most names are short, and calling
-/// `memchr` takes longer.
+/// Returns the length of the name at the start of a path. Tests a word at a time, because most names are
+/// short and a call of `memchr` would take longer.
 #[inline]
 fn name_length(path: &[u8]) -> usize {
     let (words, _) = path.as_chunks::<WORD>();
@@ -94,7 +94,7 @@ fn name_length(path: &[u8]) -> usize {
         }
     }
     match path.last_chunk::<WORD>() {
-        // The last word overlaps bytes that were already tested and are no slashes.
+        // The last word overlaps bytes that were already tested and are not slashes.
         Some(word) => first_slash(*word).map_or(path.len(), |slash| path.len() - WORD + slash),
         None => path.iter().position(|byte| *byte == b'/').unwrap_or(path.len()),
     }
@@ -104,7 +104,8 @@ fn name_length(path: &[u8]) -> usize {
 #[inline]
 fn first_slash(word: [u8; WORD]) -> Option<usize> {
     let zero_at_slash = u64::from_le_bytes(word) ^ SLASHES;
-    // Sets the top bit of each zero byte. Below the first zero byte, no top bit is set.
+    // Sets the top bit of the first zero byte. Bytes before it do not get a top bit; later bytes do not
+    // matter.
     let slashes = zero_at_slash.wrapping_sub(ONES) & !zero_at_slash & TOPS;
     (slashes != 0).then(|| slashes.trailing_zeros() as usize / WORD)
 }

@@ -1,9 +1,9 @@
-//! Calls with a whole path, as fast paths of the calls with one name.
+//! Fast paths for calls that take a whole path.
 //!
-//! A call of the interface has one name, so a path of several names takes several calls, each with its own
-//! locks and references. The functions of this module walk the whole path in one go and take a reference only
-//! to the last inode. They look into the [path cache](super::path_cache) first. They return `None` where a
-//! general walk must decide: at `.`, `..`, symbolic links, mount points, and for all errors.
+//! A general request takes one name, so a path of several names needs several requests, each with its own
+//! locks and references. The functions of this module walk the whole path at once, and take a reference only
+//! to the last inode. They look into the [path cache](super::path_cache) first. They return `None` where the
+//! general walk must decide: at `.`, `..`, symbolic links and mount points, and for all errors.
 
 use hermit_interface::Errno;
 
@@ -17,14 +17,14 @@ use super::usage::NAME_SIZE;
 use crate::file_system::Name;
 use crate::{FileType, FoundInode, Ino, System, Time};
 
-/// Maximum number of names in a walk, which masks interrupts: each directory is locked before the last one is
-/// unlocked.
+/// Maximum number of names in a walk. It limits the time for which a walk masks interrupts: each directory is
+/// locked before the previous one is unlocked, so at least one spinlock is always held.
 const MAX_NAMES: usize = 32;
 
 /// An inode whose lock is held.
 type Locked<'a, S> = LockedSlot<'a, S, Inode<S>>;
 
-/// The last name of a path, and its directory, locked.
+/// The last name of a path, and its locked directory.
 struct Last<'a, 'p, S: System> {
     directory: Ino,
     slot: Locked<'a, S>,
@@ -32,12 +32,12 @@ struct Last<'a, 'p, S: System> {
 }
 
 impl<S: System> Last<'_, '_, S> {
-    /// The inode of the directory.
+    /// Returns the inode of the directory.
     fn parent(&mut self) -> Result<&mut Inode<S>, Errno> {
         self.slot.inode.as_mut().ok_or(Errno::ENOENT)
     }
 
-    /// The inode of the name.
+    /// Returns the inode number of the name.
     #[inline]
     fn find(&mut self) -> Result<Ino, Errno> {
         let name = self.name;
@@ -56,8 +56,8 @@ impl<S: System> RamFs<S> {
     }
 
     /// Walks to the last name of a path. Each directory stays locked until the inode of the next name is
-    /// locked: otherwise that inode could be freed in between. No entry is called `.` or `..`, so the walk
-    /// fails there.
+    /// locked. Otherwise that inode could be freed in between. Directories have no entries `.` and `..`, so
+    /// the walk fails at these names.
     fn walk_to_last<'p>(&self, from: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         let mut names = PathNames::new(from.path);
         let name = names.next()?;
@@ -82,13 +82,13 @@ impl<S: System> RamFs<S> {
         }
     }
 
-    /// Locks the directory as [`Self::lock_last`], and adds it to the cache.
+    /// Does [`Self::lock_last`] without the cache, and adds the directory to the cache.
     #[inline(never)]
     fn lock_last_and_keep<'p>(&self, from: PathFrom<'p>, directory: PathFrom<'p>) -> Option<Last<'_, 'p, S>> {
         // Read before the walk: if directories change during the walk, the entry is not stored.
         let changes = self.paths.changes();
         let last = self.walk_to_last(from)?;
-        // The walk has not checked the type of the last inode, which may be a symbolic link.
+        // The walk has not checked the type of the last inode. It may be a symbolic link.
         if last.slot.inode.as_ref()?.file_type() == FileType::Directory {
             let lost_names = last.slot.lost_names;
             self.paths.insert(directory, Cached { ino: last.directory, lost_names, changes });
@@ -96,8 +96,8 @@ impl<S: System> RamFs<S> {
         Some(last)
     }
 
-    /// Locks the inode of a path, if the cache has it. Checks with the inode locked that the entry is valid:
-    /// see [`PathCache`].
+    /// Locks the inode of a path if the cache has the path. Checks that the entry is valid while the inode is
+    /// locked: see [`PathCache`].
     ///
     /// [`PathCache`]: super::path_cache::PathCache
     #[inline(always)]
@@ -114,7 +114,7 @@ impl<S: System> RamFs<S> {
         self.lock_cached(from).or_else(|| self.lock_and_keep(from))
     }
 
-    /// Locks the inode as [`Self::lock_path`], and adds the path to the cache.
+    /// Does [`Self::lock_path`] without the cache, and adds the path to the cache.
     #[inline(never)]
     fn lock_and_keep(&self, from: PathFrom<'_>) -> Option<(Ino, Locked<'_, S>)> {
         // Read before the walk: if directories change during the walk, the entry is not stored.
@@ -138,15 +138,15 @@ impl<S: System> RamFs<S> {
         refer(self.lock_path(from)?)
     }
 
-    /// Finds the inode of a path, or creates a file there. Returns true if it has created the file. `None` if
-    /// the caller must look up the names one by one.
+    /// Finds the inode of a path, or creates a file at the path. The returned `bool` is true if it has
+    /// created the file. Returns `None` if the caller must look up the names one by one.
     pub(super) fn find_or_add_file(
         &self,
         from: PathFrom<'_>,
         permissions: u32,
     ) -> Option<(FoundInode, bool)> {
         let now = S::coarse_now();
-        // Taken before the directory is locked: the order is names, directory, inode.
+        // The names are locked before the directory: the lock order is names, directory, inode.
         let names = self.names.lock();
         let mut last = self.lock_last(from)?;
         let name = last.name;
@@ -155,7 +155,7 @@ impl<S: System> RamFs<S> {
             Place::Taken(ino) => return refer(self.lock_entry(ino, from.stops)?).map(|found| (found, false)),
             Place::Vacant(vacancy) => vacancy,
         };
-        // The general call returns the error for these.
+        // In these cases, the general request returns the error.
         if !is_proper(name) || parent.nlink == 0 || from.path.ends_with(b"/") {
             return None;
         }
@@ -164,13 +164,13 @@ impl<S: System> RamFs<S> {
         {
             return Some((found, true));
         }
-        // The general call allocates memory and locks the names itself.
+        // The general request may allocate memory, and locks the names itself.
         drop(names);
         self.add_file_long(last, permissions).map(|found| (found, true))
     }
 
-    /// Creates a file in a directory, whose lock is held. The room for its entry was made before. `None` if
-    /// it needs more memory. Names are locked.
+    /// Creates a file in a locked directory. The caller has made room for the entry, and holds the lock of
+    /// the names. Returns `None` if the creation needs more memory.
     #[inline(always)]
     fn add_file_now(
         &self,
@@ -186,16 +186,16 @@ impl<S: System> RamFs<S> {
             self.usage.release(NAME_SIZE);
             return None;
         };
-        // This cannot fail: the room was made before.
+        // The insertion cannot fail, since there is room for the entry.
         parent.directory().ok()?.insert(vacancy, name, (ino, FileType::Regular)).ok()?;
         parent.times.modified(now);
         Some(FoundInode { ino, generation, file_type: FileType::Regular })
     }
 
-    /// Creates a file by the general call, which may allocate memory.
+    /// Creates a file by the general request, which may allocate memory.
     #[cold]
     fn add_file_long(&self, mut last: Last<'_, '_, S>, permissions: u32) -> Option<FoundInode> {
-        // Without the reference, the directory could be freed while it is not locked.
+        // The reference keeps the directory from being freed while it is not locked.
         last.parent().ok()?.references += 1;
         let (parent, name) = (last.directory, last.name);
         drop(last);
@@ -204,8 +204,8 @@ impl<S: System> RamFs<S> {
         added.ok()
     }
 
-    /// Removes a name of anything but a directory. With `only`, removes it only if it leads to this inode.
-    /// `None` if the caller must look up the names one by one.
+    /// Removes a name that does not lead to a directory. If `only` is given, removes the name only if it
+    /// leads to this inode. Returns `None` if the caller must look up the names one by one.
     pub(super) fn remove_file_at(&self, from: PathFrom<'_>, only: Option<FoundInode>) -> Option<()> {
         let now = S::coarse_now();
         let names = self.names.lock();
@@ -225,7 +225,7 @@ impl<S: System> RamFs<S> {
     }
 }
 
-/// Takes a reference to an inode, whose lock is held.
+/// Takes a reference to a locked inode.
 #[inline]
 fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<FoundInode> {
     let generation = slot.generation;
@@ -242,8 +242,8 @@ mod tests {
     use std::format;
     use std::thread;
 
-    /// The inode of a path by a call with the whole path, without a reference to it. Calls twice and
-    /// compares: the first call may walk, the second one finds the path in the cache.
+    /// Finds the inode of a path with a fast path, and drops the reference. Does so twice and compares the
+    /// results: the first call may walk, the second call finds the path in the cache.
     fn find(ramfs: &RamFs<TestSystem>, path: &str) -> Option<FoundInode> {
         let find = || {
             let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?;
@@ -273,12 +273,12 @@ mod tests {
         assert_eq!(find(&ramfs, "/a/x"), None);
         let first = create(&ramfs, "/a/x");
         assert_eq!(find(&ramfs, "/a/x"), Some(first));
-        // Another inode of the same number.
+        // Then another inode gets the same number.
         ramfs.unlink_path(Ino::ROOT, b"/a/x", 0, None).unwrap();
         assert_eq!(find(&ramfs, "/a/x"), None);
         let second = create(&ramfs, "/a/x");
         assert_eq!((second.ino, find(&ramfs, "/a/x")), (first.ino, Some(second)));
-        // Of two names, one is removed.
+        // One of two names is removed.
         run(vfs.create_link(b"/a/x", b"/a/y")).unwrap();
         assert_eq!((find(&ramfs, "/a/x"), find(&ramfs, "/a/y")), (Some(second), Some(second)));
         run(vfs.remove_file(b"/a/x")).unwrap();
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(find(&ramfs, "/b/sub"), None);
         run(vfs.remove_file(b"/b/x")).unwrap();
         run(vfs.create_symlink(b"/a", b"/b/x")).unwrap();
-        // Neither at the end nor on the way is a symbolic link followed, or kept.
+        // Symbolic links are neither followed nor cached, whether they are at the end of a path or before it.
         assert_eq!((find(&ramfs, "/b/x/sub"), find(&ramfs, "/b/x")), (None, None));
     }
 
@@ -334,10 +334,10 @@ mod tests {
         }
     }
 
-    /// Creates, finds, moves and removes a file of a thread's own. Its inode has a number that a file of
-    /// another thread has had.
+    /// Creates, finds, moves and removes a file that only this thread uses. Its inode number may be one that
+    /// a file of another thread had before.
     fn change(ramfs: &RamFs<TestSystem>, vfs: &Vfs<TestSystem>, thread: u32, call: u32) {
-        // More names than the cache has entries for.
+        // The threads use more names than the cache has entries.
         let path = format!("/a/{thread}-{}", call % 40);
         let found = create(ramfs, &path);
         assert_eq!(find(ramfs, &path), Some(found));
@@ -372,7 +372,7 @@ mod tests {
         let (ramfs, _) = vfs(1 << 20);
         let create = |path: &[u8]| ramfs.create_path(Ino::ROOT, path, 0, 0o644);
         create(b"/file").unwrap();
-        // Each inode of a place in the table has a generation of its own.
+        // Each inode that gets this slot of the table has another generation.
         let next_generation = || {
             let (found, _) = create(b"/other").unwrap();
             ramfs.unlink_path(Ino::ROOT, b"/other", 0, Some(found)).unwrap();

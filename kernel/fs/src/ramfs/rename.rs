@@ -20,8 +20,8 @@ impl<S: System> RamFs<S> {
         Ok(())
     }
 
-    /// Renames an entry. Returns the inode that has lost its name, as [`Self::remove_name`]. Names are
-    /// locked.
+    /// Renames an entry. If the rename replaces an inode, returns the replaced inode, with a reference as
+    /// from [`Self::remove_name`]. The caller holds the lock of the names.
     fn rename_locked(
         &self,
         from: Name<'_>,
@@ -42,7 +42,7 @@ impl<S: System> RamFs<S> {
         if flags.contains(RenameFlags::EXCHANGE) {
             return self.exchange(from, to, now).map(|()| None);
         }
-        // The replaced directory contains `from`, so it is not empty.
+        // The directory to be replaced contains `from`, directly or indirectly, so it is not empty.
         if let Some((other, FileType::Directory)) = existing
             && other != ino
             && self.is_within(from.parent, other)?
@@ -51,17 +51,18 @@ impl<S: System> RamFs<S> {
         }
         match existing {
             Some(_) if flags.contains(RenameFlags::NO_REPLACE) => Err(Errno::EEXIST),
-            // Two names of the same inode: POSIX demands that rename does nothing.
+            // Both names lead to the same inode. POSIX requires that rename does nothing.
             Some((other, _)) if other == ino => Ok(None),
             Some(existing) => self.replace(from, (ino, file_type), to, existing, now).map(Some),
             None => self.move_entry(from, (to, name), now).map(|()| None),
         }
     }
 
-    /// Returns true if a directory is `ancestor` or below it. `ancestor` is not the root. Names are locked.
+    /// Returns true if `directory` is `ancestor` or is below it. `ancestor` is not the root. The caller holds
+    /// the lock of the names.
     ///
-    /// It takes a step for each parent directory, up to the parent of `ancestor` or to the root. If both
-    /// names of a rename are in one directory, it takes no step.
+    /// It walks from parent to parent, up to the parent of `ancestor` or to the root. If both names of a
+    /// rename are in the same directory, no step is needed.
     fn is_within(&self, directory: Ino, ancestor: Ino) -> Result<bool, Errno> {
         let parent = |ino| self.with(ino, |inode| Ok(inode.directory()?.parent));
         let (above, mut current) = (parent(ancestor)?, directory);
@@ -84,7 +85,8 @@ impl<S: System> RamFs<S> {
         self.remove_entry(from, now).map(drop)
     }
 
-    /// Moves an entry to an existing name. Returns the inode that had the name, as [`Self::remove_name`].
+    /// Moves an entry to an existing name. Returns the inode that had the name, with a reference as from
+    /// [`Self::remove_name`].
     fn replace(
         &self,
         from: Name<'_>,
@@ -99,8 +101,9 @@ impl<S: System> RamFs<S> {
             (_, FileType::Directory) => return Err(Errno::EISDIR),
             _ => {}
         }
-        // The new entry is replaced first, as in `move_entry`, so that the inode always has a name. If both
-        // are directories, the number of subdirectories of the new parent does not change.
+        // The inode gets the new name first and loses the old name afterwards, as in `move_entry`, so it
+        // always has a name. If both inodes are directories, the number of subdirectories of the new parent
+        // does not change.
         self.with(to.parent, |inode| {
             inode.times.modified(now);
             inode.directory()?.replace(to.name, ino, file_type)

@@ -1,9 +1,9 @@
 //! The table of inodes of a ramfs. An inode is found by its number without a global lock.
 //!
-//! The table has two levels of fixed size above the slots, so it grows without moving anything. Each part is
-//! at most a few pages, however many inodes there are, and is allocated without a lock. Free slots form a
-//! list that is linked through the slots themselves. A slot keeps its counters when its inode is freed: so a
-//! generation distinguishes inodes that had the same number.
+//! The table has two levels of fixed size above the slots, so it grows without moving slots. However many
+//! inodes there are, each part of the table has at most a few pages, and is allocated without a lock. Free
+//! slots form a linked list through the slots themselves. A slot keeps its counters when its inode is freed,
+//! so the generation distinguishes inodes that have the same number one after the other.
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug};
@@ -36,7 +36,7 @@ pub(super) struct Slot<T> {
     pub(super) inode: Option<T>,
 }
 
-/// A slot with its lock, and a link that is under the lock of the free numbers.
+/// A slot with its lock, and a link that the lock of the free numbers protects.
 struct TableSlot<S: System, T> {
     slot: Lock<S, Slot<T>>,
     /// The next number in the list of free slots, while this slot is free; [`NO_NUMBER`] at the end of the
@@ -79,27 +79,27 @@ struct FreeNumbers {
     unused: u64,
 }
 
-/// The directory, chunk and slot of a number.
+/// Returns the indices of a number's directory, chunk and slot.
 #[inline]
 const fn position(number: u64) -> (usize, usize, usize) {
     let number = to_usize(number);
     (number / (CHUNK * CHUNKS), number / CHUNK % CHUNKS, number % CHUNK)
 }
 
-/// The value of a cell. It is allocated first, unless another thread is faster.
+/// Returns the value of a cell. If the cell is empty, allocates the value first.
 fn get_or_allocate<T>(
     cell: &OnceBox<T>,
     allocate: impl FnOnce() -> Result<Box<T>, Errno>,
 ) -> Result<&T, Errno> {
     if cell.get().is_none() {
-        // If another thread was faster, its value stays, and this one is dropped.
+        // If another thread has set the cell first, its value stays, and this value is dropped.
         drop(cell.set(allocate()?));
     }
     cell.get().ok_or(Errno::ENOMEM)
 }
 
 impl<S: System, T> Table<S, T> {
-    /// A table without inodes. The first number is that of the root.
+    /// Creates a table without inodes. The first inode gets the number of the root.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<S: System, T> Table<S, T> {
         Ok(Self { directories: boxed(OnceBox::new)?, free: Mutex::const_new(RawMutex::INIT, free) })
     }
 
-    /// The slot of a number.
+    /// Locks the slot of a number.
     ///
     /// # Errors
     ///

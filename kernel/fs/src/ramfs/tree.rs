@@ -67,7 +67,8 @@ impl<S: System> RamFs<S> {
         };
         match (self.entry(name), entry.content) {
             (_, Content::Special) | (Ok((_, FileType::Directory)), Content::Directory) => return Ok(()),
-            // GNU tar links a file to itself if it is given the same path twice.
+            // If GNU tar is given the same path twice, it writes a hard link from the file to itself. Such an
+            // entry changes nothing.
             (Ok((ino, _)), _) if target == Some(ino) => return Ok(()),
             (Ok(_), _) => self.remove_file(name)?,
             (Err(_), _) => {}
@@ -86,7 +87,8 @@ impl<S: System> RamFs<S> {
         self.set_attributes(ino, entry)
     }
 
-    /// The name of an entry in its parent directory, which is created if it is missing. `None` for the root.
+    /// Returns the name of an entry in its parent directory. Creates the parent directory if it is missing.
+    /// Returns `None` for the root.
     fn parent_of(&self, path: TreePath<'static>) -> Result<Option<Name<'static>>, Errno> {
         let mut names = path.names();
         let Some(name) = names.next() else { return Ok(None) };
@@ -108,7 +110,7 @@ impl<S: System> RamFs<S> {
         Ok(ino)
     }
 
-    /// The inode and type of a path.
+    /// Returns the inode and type of an existing path.
     fn existing(&self, path: TreePath<'_>) -> Result<(Ino, FileType), Errno> {
         let root = (Ino::ROOT, FileType::Directory);
         path.names().try_fold(root, |(parent, _), name| self.entry(Name { parent, name }))

@@ -1,12 +1,12 @@
-//! The memory that a ramfs may use.
+//! Counts the memory that a ramfs uses, and limits it.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_interface::Errno;
 
-/// Number of bytes that a name counts: a first one with its inode, or a further one. It is rounded up, so
-/// that the limit is not exceeded.
+/// Number of bytes that are counted for each name. For the first name, this includes the inode. It is rounded
+/// up, so that the ramfs never uses more memory than is counted.
 pub(super) const NAME_SIZE: u64 = 512;
 
 /// Memory in use and its limit, in bytes.
@@ -17,7 +17,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Creates a counter of no use.
+    /// Creates a counter that starts at 0.
     pub(super) const fn new(max: u64) -> Self {
         Self { used: AtomicU64::new(0), max }
     }
@@ -37,7 +37,7 @@ impl Usage {
         self.used.fetch_sub(size, Relaxed);
     }
 
-    /// The limit, and how much of it is free.
+    /// Returns the limit, and the part of it that is free.
     pub(super) fn limit_and_free(&self) -> (u64, u64) {
         (self.max, self.max.saturating_sub(self.used.load(Relaxed)))
     }
@@ -125,12 +125,12 @@ mod tests {
         let opened = vfs.open_now(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
         let page = |number: u64| opened.write_at(number * PAGE_SIZE as u64, b"x");
         assert_eq!((run(page(0)), used()), (Ok(1), NAME_SIZE + 4096));
-        // A tree of seven levels: its first page and its last one have a branch in common.
+        // The tree has seven levels. The paths to its first and to its last page have one branch in common.
         assert_eq!((run(page(1 << 40)), used()), (Ok(1), NAME_SIZE + 2 * 4096 + 13 * 1024));
         let before = used();
         assert_eq!((run(page((1 << 40) + 1)), used()), (Ok(1), before + 4096));
-        // Without space for its five branches, or for the page in addition to these, a page is not written,
-        // and nothing is charged.
+        // If there is no space for the page's five branches, or for the page in addition to the branches, the
+        // page is not written and nothing is charged.
         for left in [4096, 5 * 1024, 5 * 1024 + 4095] {
             let others = ramfs.usage.limit_and_free().1 - left;
             ramfs.usage.charge(others).unwrap();

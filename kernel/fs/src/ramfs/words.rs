@@ -1,5 +1,5 @@
-//! Paths and names as words of eight bytes. Short ones are compared and hashed without a loop over their
-//! bytes.
+//! Paths and names as words of eight bytes. Short paths and names are compared and hashed without a loop over
+//! their bytes.
 
 /// Size of a word in bytes.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -7,8 +7,8 @@ pub(super) const WORD: usize = size_of::<u64>();
 /// An odd number, whose bits have no pattern (2^64 divided by the golden ratio).
 pub(super) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Three words of a path or name. Together with its length, they identify one of at most [`TOLD_LENGTH`]
-/// bytes.
+/// Three words of a path or name. Together with the length, they identify a path or name of at most
+/// [`TOLD_LENGTH`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Words {
     pub(super) first: u64,
@@ -26,12 +26,12 @@ pub(super) fn words(path: &[u8]) -> Words {
     if end < WORD {
         return Words { first: short_word(path), middle: 0, last: 0 };
     }
-    // Of at most 24 bytes, each is in the first, the middle or the last word.
+    // If there are at most 24 bytes, each byte is in the first, the middle or the last word.
     let middle = if end <= TOLD_LENGTH { word_at(path, (end - WORD) / 2) } else { mixed(path) };
     Words { first: word_at(path, 0), middle, last: word_at(path, end - WORD) }
 }
 
-/// The word that begins at a byte. There are at least eight bytes from there on.
+/// Returns the word that begins at the index `start`. At least eight bytes begin there.
 #[inline(always)]
 fn word_at(path: &[u8], start: usize) -> u64 {
     let mut word = [0; WORD];
@@ -39,7 +39,7 @@ fn word_at(path: &[u8], start: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A path that is shorter than a word, as a word.
+/// Converts a path that is shorter than a word to a word.
 #[inline(always)]
 fn short_word(path: &[u8]) -> u64 {
     const HALF: usize = WORD / 2;

@@ -10,13 +10,13 @@ use once_cell::race::OnceBox;
 use crate::system::{Lock, allocated};
 use crate::{Attr, Ino, System};
 
-/// Number of entries. The entry of an inode is its number modulo this.
+/// Number of entries. An inode's entry is at the inode number modulo this.
 const PLACES: usize = 512;
 
 /// Attributes by inode number.
 ///
-/// A reply may be older than a change that this machine has made meanwhile. So changes are counted, and a
-/// reply is not stored if there was a change since the request.
+/// A reply of the file system may be older than a change that this machine has made since the request. So the
+/// cache counts changes. It does not store a reply if the count has changed since the request.
 #[derive(Debug)]
 pub(super) struct AttrCache<S: System> {
     /// Allocated when the first attributes are stored.
@@ -25,7 +25,7 @@ pub(super) struct AttrCache<S: System> {
     changes: AtomicU64,
 }
 
-/// Attributes, and the time of the [clock](System::monotonic) at which they become invalid.
+/// Attributes, and the [time](System::monotonic) at which they become invalid.
 type Place<S> = Lock<S, Option<(Attr, u64)>>;
 
 /// A request for attributes, with the number of changes and the time at its start.
@@ -44,7 +44,7 @@ impl<S: System> AttrCache<S> {
         self.places.get()?.get(to_usize(ino.0) % PLACES)
     }
 
-    /// Notes the start of a request. Called before the file system is asked.
+    /// Records the start of a request. The caller calls it before it asks the file system.
     pub(super) fn request(&self) -> AttrRequest {
         AttrRequest { changes: self.changes.load(Acquire), started: S::monotonic() }
     }
@@ -65,8 +65,8 @@ impl<S: System> AttrCache<S> {
         allocated(&self.places, || Mutex::new(None));
         let Some(place) = self.place(attr.ino) else { return };
         let mut cached = place.lock();
-        // A change is counted before it takes the lock. So it is either seen here, or it removes this entry
-        // afterwards.
+        // `remove` counts a change before it takes the lock of the entry. So either the load below sees the
+        // change, or `remove` takes the lock later and removes this entry.
         if self.changes.load(Acquire) == request.changes {
             *cached = Some((*attr, request.started.saturating_add(attr.validity)));
         }
@@ -78,8 +78,8 @@ impl<S: System> AttrCache<S> {
         self.forget(ino);
     }
 
-    /// Removes the attributes of an inode when a reference to it ends: another inode may get its number
-    /// afterwards.
+    /// Removes the attributes of an inode when a reference to the inode is dropped, since another inode may
+    /// get the same number afterwards.
     pub(super) fn forget(&self, ino: Ino) {
         if let Some(place) = self.place(ino) {
             let mut cached = place.lock();

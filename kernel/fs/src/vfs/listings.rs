@@ -1,24 +1,24 @@
 //! Decides when listings of a mount's directories also ask for the inodes of the entries.
 //!
-//! These cost the server more work. So it is asked for them after a file was looked up, and as long as files
-//! of a listing are used.
+//! Inodes cost the server more work than names. So a listing asks for inodes only after the program has
+//! looked up a file, and as long as the program uses files of such listings.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Number of listings with inodes that follow the use of one such inode.
+/// Number of listings that ask for inodes after an inode of a listing was used.
 const LISTINGS: u32 = 4;
 
-/// Number of inodes that find no room in the name cache until a listing goes on without inodes.
+/// Number of inodes that may find no room in the name cache before a listing continues without inodes.
 const MAX_REFUSED: u32 = 32;
 
-/// Value of the count if inodes are never asked for again, since the server does not let them be cached.
+/// Value of the count if no listing asks for inodes again, because the server does not allow caching them.
 const NEVER: u32 = u32::MAX;
 
 /// State of the decision for a mount.
 #[derive(Debug)]
 pub(super) struct Listings {
-    /// Number of the next listings that ask for inodes.
+    /// Number of listings that will ask for inodes, or [`NEVER`].
     count: AtomicU32,
     /// Number of inodes that found no room since the count last changed.
     refused: AtomicU32,
@@ -31,7 +31,7 @@ impl Listings {
 
     fn change(&self, change: impl Fn(u32) -> u32) {
         let unless_never = |count| (count != NEVER).then(|| change(count));
-        // An error means that there is nothing to change.
+        // An error means that the count is `NEVER` and stays so.
         let _: Result<u32, u32> = self.count.fetch_update(Relaxed, Relaxed, unless_never);
         self.refused.store(0, Relaxed);
     }
@@ -53,7 +53,7 @@ impl Listings {
         self.change(|count| count.saturating_sub(1));
     }
 
-    /// Notes that there was no room for an inode.
+    /// Notes that the name cache had no room for an inode.
     pub(super) fn note_refused(&self) {
         if self.refused.fetch_add(1, Relaxed) >= MAX_REFUSED {
             self.change(|_| 0);

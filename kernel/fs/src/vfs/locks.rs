@@ -2,7 +2,7 @@
 //!
 //! A lock belongs to an open file description, which records the kind of its lock. Each mount has a table of
 //! the inodes that are locked or waited for. An entry counts the holders of its inode's lock and has a queue
-//! of waiting calls. As on Linux, changing the kind of a lock first gives up the old one.
+//! of waiting calls. As on Linux, changing the kind of a lock first releases the old lock.
 //!
 //! The table is divided into shards by inode number, each with a spinlock. Calls are woken and memory is
 //! freed after the spinlock is released.
@@ -30,7 +30,8 @@ pub enum FileLock {
     Exclusive = 2,
 }
 
-/// The lock of an open file: 0, or a [`FileLock`]. Accessed only under the lock of the table.
+/// The kind of lock that an open file holds: 0 for no lock, or a [`FileLock`]. Accessed only under the
+/// spinlock of the table.
 #[derive(Debug)]
 pub(super) struct Held(AtomicU8);
 
@@ -48,8 +49,8 @@ impl Held {
         }
     }
 
-    /// Returns true if there is a lock. Only for the last user of the open file, as then nothing can change
-    /// it.
+    /// Returns true if the open file holds a lock. The caller must be the last user of the open file, so that
+    /// no other thread can change this.
     pub(super) fn is_held(&self) -> bool {
         self.0.load(Relaxed) != 0
     }
@@ -70,15 +71,16 @@ struct LockedInode {
     waiting_exclusive: WakerQueue,
 }
 
-/// Calls to be woken after a release, and memory to be freed, both without the lock of the table.
+/// Calls to be woken after a release, and memory to be freed. Both must be done without the spinlock of the
+/// table.
 #[derive(Debug, Default)]
 #[must_use = "the calls wait until they are woken"]
 struct Woken {
-    /// Calls for a shared lock. All of them can get it.
+    /// Calls that wait for a shared lock. All of them can get the lock.
     shared: WakerQueue,
-    /// One call for the exclusive lock.
+    /// One call that waits for the exclusive lock.
     exclusive: Option<Waker>,
-    /// The entry of an inode that is no longer in use, to be freed.
+    /// The table entry to be freed, if the inode is neither locked nor waited for any more.
     unused: Option<LockedInode>,
 }
 
@@ -115,7 +117,7 @@ impl LockedInode {
             && self.waiting_exclusive.is_empty()
     }
 
-    /// Registers the waker of a call, for a release after which the call can continue.
+    /// Registers the waker of a call, so that a release wakes the call when it can get the lock.
     fn wait(&mut self, context: Option<&Context<'_>>, lock: FileLock) -> Poll<Result<(), Errno>> {
         let Some(context) = context else { return Poll::Ready(Err(Errno::EAGAIN)) };
         let waiting = match lock {
@@ -139,8 +141,9 @@ impl LockedInode {
         }
     }
 
-    /// Removes a lock. Wakes as many calls as can continue: all that want a shared lock, or else one that
-    /// wants the exclusive lock. A woken call that finds the inode locked again waits again.
+    /// Removes a lock. Returns the calls that can continue: all calls that want a shared lock or, without
+    /// such calls, one call that wants the exclusive lock. A woken call that finds the inode locked again
+    /// waits again.
     fn remove(&mut self, lock: FileLock) -> Woken {
         match lock {
             FileLock::Shared => self.shared -= 1,
@@ -159,15 +162,15 @@ impl LockedInode {
 /// Entries of locked inodes, in the order of their numbers.
 type Shard<S> = Lock<S, Vec<LockedInode>>;
 
-/// Number of shards of the table. There are many, so that a shard has few entries: inserting one moves the
-/// others, under the spinlock.
+/// Number of shards of the table. With many shards, each has few entries. This matters because inserting an
+/// entry moves other entries under the spinlock.
 const SHARDS: usize = 64;
 
 /// The locked inodes of a mount. The shards are allocated for the first lock.
 #[derive(Debug)]
 pub(super) struct LockTable<S: System>(OnceBox<[Shard<S>; SHARDS]>);
 
-/// Finds an inode, or the index at which it belongs.
+/// Returns the index of an inode, or as an error the index at which to insert it.
 fn find(inodes: &[LockedInode], ino: Ino) -> Result<usize, usize> {
     inodes.binary_search_by_key(&ino, |inode| inode.ino)
 }
@@ -195,12 +198,12 @@ impl<S: System> LockTable<S> {
         shards.get(to_usize(ino.0) % SHARDS)
     }
 
-    /// Gives a lock to an open file, in place of its old one. Pending while other open files hold conflicting
-    /// locks. As on Linux, the old lock is lost meanwhile.
+    /// Gives a lock to an open file, in place of its old lock. Returns `Pending` while other open files hold
+    /// conflicting locks. As on Linux, the file does not hold its old lock meanwhile.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` in place of pending if `context` is `None`; `ENOLCK` without memory.
+    /// `EAGAIN` instead of `Pending` if `context` is `None`; `ENOLCK` without memory.
     pub(super) fn poll_lock(
         &self,
         context: Option<&Context<'_>>,
@@ -227,7 +230,7 @@ impl<S: System> LockTable<S> {
     }
 }
 
-/// Gives a lock to an open file that has none, or registers the waker for a release.
+/// Gives a lock to an open file that holds no lock, or registers the waker for a release.
 fn take(
     inodes: &mut Vec<LockedInode>,
     context: Option<&Context<'_>>,
@@ -380,7 +383,8 @@ mod tests {
         assert_eq!(woken(&calls), [0, 1, 1, 0, 1]);
         files[2].unlock();
         assert_eq!(woken(&calls), [1, 1, 1, 0, 1]);
-        // Another file is faster: the woken call waits again, and is not forgotten.
+        // Another file takes the lock before the woken call polls. The woken call waits again and is woken
+        // later.
         assert_eq!(run(files[5].lock(Exclusive, true)), Ok(()));
         assert!(!calls[0].has_lock());
         files[5].unlock();

@@ -1,10 +1,10 @@
 //! Mounted file systems, and references to their inodes.
 //!
-//! A [`Mount`] is a file system at a place of the tree. A [`Node`] is a counted reference to an inode of a
-//! mount: it keeps the mount in use, and its drop forgets the inode. Each mount knows the directory that it
-//! covers, and knows the mounts on its own directories. So a walk crosses mount points in both directions.
-//! Most file systems find the parent of a directory themselves. For a server that does not, a node keeps a
-//! reference to its parent, which renames must update ([`Node::note_move`]).
+//! A [`Mount`] is a file system that is mounted on a directory. A [`Node`] is a counted reference to an inode
+//! of a mount: it keeps the mount in use, and its drop forgets the inode. Each mount knows the directory that
+//! it covers, and the mounts on its own directories. So a walk can cross mount points in both directions.
+//! Most file systems find the parent of a directory themselves. If a server does not, a directory's node
+//! keeps a reference to its parent. A rename must update this reference ([`Node::note_move`]).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ pub struct MountInfo {
     pub type_name: &'static str,
     /// Path of the directory.
     pub path: Vec<u8>,
-    /// True if it is mounted read-only.
+    /// True if the file system is mounted read-only.
     pub is_read_only: bool,
 }
 
@@ -44,19 +44,19 @@ pub(super) struct Mount<S: System> {
     /// Device ID (`st_dev`).
     pub(super) device: u64,
     pub(super) is_read_only: bool,
-    /// The directory that it is mounted on; `None` for the root.
+    /// The directory that the file system is mounted on; `None` for the root file system.
     pub(super) covered: Option<Arc<Node<S>>>,
     /// Mounts on directories of this file system.
     submounts: Lock<S, Vec<(Ino, Arc<Self>)>>,
-    /// A bit for each of those directories: its number modulo 64.
+    /// For each directory in `submounts`, the bit with the directory's number modulo 64 is set.
     submount_bits: AtomicU64,
-    /// Advisory locks of its open files.
+    /// Advisory locks of the mount's open files.
     pub(super) locks: LockTable<S>,
-    /// Cached attributes of its inodes; `None` if the file system does not permit that.
+    /// Cached attributes of the mount's inodes; `None` if the file system does not permit a cache.
     attrs: Option<AttrCache<S>>,
-    /// Decides whether its directories are listed with inodes.
+    /// Decides whether listings of the mount's directories ask for inodes.
     pub(super) listings: Listings,
-    /// Writes that are collected; `None` if no writes are.
+    /// Collected writes; `None` if writes on this mount are not collected.
     pub(super) write_back: Option<WriteBack<S>>,
 }
 
@@ -83,7 +83,7 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// The cache of attributes, if the file system permits one.
+    /// Returns the cache of attributes, if the file system permits a cache.
     pub(super) const fn attrs(&self) -> Option<&AttrCache<S>> {
         self.attrs.as_ref()
     }
@@ -100,13 +100,15 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// Returns true if writes to an inode are collected. The server's attributes do not show these yet.
+    /// Returns true if writes to an inode are collected and not yet written out. The server's attributes do
+    /// not yet reflect these writes.
     pub(super) fn has_collected(&self, ino: Ino) -> bool {
         self.write_back.as_ref().is_some_and(|write_back| write_back.has(ino))
     }
 
-    /// Writes out the collected writes of an inode, before a request that depends on its contents or
-    /// attributes. Returns the error of the writes. The opening that made them reports this error, too.
+    /// Writes out the collected writes of an inode. Called before a request that depends on the inode's
+    /// contents or attributes. Returns the error of these writes, if they fail. The opening that made them
+    /// reports this error, too.
     ///
     /// # Errors
     ///
@@ -118,12 +120,13 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// A bit for each directory on which something is mounted: its number modulo 64.
+    /// Returns a word that has, for each directory with a mount on it, the bit of the directory's number
+    /// modulo 64.
     pub(super) fn submount_bits(&self) -> u64 {
         self.submount_bits.load(Acquire)
     }
 
-    /// The mount on a directory.
+    /// Returns the mount on a directory.
     pub(super) fn submount(&self, directory: Ino) -> Option<Arc<Self>> {
         if self.submount_bits() >> (directory.0 % 64) & 1 == 0 {
             return None;
@@ -136,7 +139,7 @@ impl<S: System> Mount<S> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is one, `ENOMEM`.
+    /// `EBUSY` if something is already mounted on the directory; `ENOMEM`.
     pub(super) fn add_submount(&self, directory: Ino, mount: Arc<Self>) -> Result<(), Errno> {
         let mut submounts = self.submounts.lock();
         if submounts.iter().any(|(ino, _)| *ino == directory) {
@@ -158,7 +161,7 @@ impl<S: System> Mount<S> {
         }
     }
 
-    /// Appends the mounts on directories of this file system, the last one first.
+    /// Appends the mounts on directories of this file system to `mounts`, the newest mount first.
     ///
     /// # Errors
     ///
@@ -171,7 +174,7 @@ impl<S: System> Mount<S> {
         Ok(())
     }
 
-    /// Appends them as [`Self::add_submounts_to`] if there is room; otherwise fails with their number.
+    /// Does [`Self::add_submounts_to`] if the vector has room. Otherwise fails with the number of mounts.
     fn try_add_submounts_to(&self, mounts: &mut Vec<Arc<Self>>) -> Result<(), usize> {
         let submounts = self.submounts.lock();
         if mounts.capacity() - mounts.len() < submounts.len() {
@@ -181,7 +184,7 @@ impl<S: System> Mount<S> {
         Ok(())
     }
 
-    /// Fails if the file system is mounted for reading only.
+    /// Fails if the file system is mounted read-only.
     ///
     /// # Errors
     ///
@@ -191,7 +194,7 @@ impl<S: System> Mount<S> {
     }
 }
 
-/// An inode of a mounted file system. A drop of the node drops one reference to the inode.
+/// An inode of a mounted file system. Dropping the node drops one reference to the inode.
 #[derive(Debug)]
 pub(super) struct Node<S: System> {
     pub(super) mount: Arc<Mount<S>>,
@@ -207,26 +210,26 @@ impl<S: System> Node<S> {
         Self::of_found(mount, FoundInode { ino: Ino::ROOT, generation: 0, file_type: FileType::Directory })
     }
 
-    /// Creates a node for an inode that a path leads to. The node takes over the reference.
+    /// Creates a node for an inode that a path leads to. The node takes over the reference to the inode.
     #[inline]
     pub(super) fn new(mount: &Arc<Mount<S>>, found: FoundInode) -> Self {
         let FoundInode { ino, file_type, .. } = found;
         Self { mount: Arc::clone(mount), ino, file_type, above: Mutex::new(None) }
     }
 
-    /// Creates a node as [`Self::new`], to be shared.
+    /// Creates a shared node, as [`Self::new`].
     pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         Self::below(None, mount, found)
     }
 
-    /// Creates a node as [`Self::of_found`], with a parent to remember.
+    /// Creates a node as [`Self::of_found`], and remembers the parent `above` if there is one.
     fn below(above: Option<Arc<Self>>, mount: &Arc<Mount<S>>, found: FoundInode) -> Result<Arc<Self>, Errno> {
         let mut node = Self::new(mount, found);
         *node.above.get_mut() = above;
         S::arc(node).ok_or(Errno::ENOMEM)
     }
 
-    /// Creates a node for the inode of an entry. The node takes over the reference.
+    /// Creates a node for the inode of an entry. The node takes over the reference to the inode.
     pub(super) fn of_entry(mount: &Arc<Mount<S>>, entry: &Entry) -> Result<Arc<Self>, Errno> {
         Self::of_found(mount, entry.found())
     }
@@ -238,8 +241,9 @@ impl<S: System> Node<S> {
         Self::below(is_kept.then(|| Arc::clone(self)), &self.mount, found)
     }
 
-    /// Returns true if `..` leads from here to this very node of a directory or to the root of its mount, or
-    /// if the file system finds the parent.
+    /// Returns true if `..` leads from this node to `directory`: if the remembered parent is the very node
+    /// `directory`, or if the file system finds parents itself. For the root of a mount, the remembered
+    /// parent may also be another node of the root.
     pub(super) fn is_directly_below(&self, directory: &Arc<Self>) -> bool {
         let is_root = directory.ino == Ino::ROOT;
         let is_it =
@@ -247,19 +251,20 @@ impl<S: System> Node<S> {
         self.above.lock().as_ref().is_none_or(is_it)
     }
 
-    /// The remembered parent of a directory, if the file system cannot find it itself.
+    /// Returns the remembered parent of a directory. `None` if the file system finds parents itself.
     fn above(&self) -> Option<Arc<Self>> {
         self.above.lock().as_ref().map(Arc::clone)
     }
 
-    /// The parent directory, in this file system or in the one that it is mounted on, if it is known without
-    /// a request.
+    /// Returns the parent directory if it is known without a request. The parent of a mount's root is the
+    /// directory that the mount covers.
     fn known_parent(&self) -> Option<Arc<Self>> {
         self.above().or_else(|| self.mount.covered.as_ref().filter(|_| self.ino == Ino::ROOT).map(Arc::clone))
     }
 
-    /// Updates the remembered parent after a directory was moved within its file system. Checks this
-    /// directory and those above it: one of them may be another node of the moved directory.
+    /// Updates the remembered parent of a directory, `moved`, after it was moved to the directory `to` within
+    /// its file system. Checks this node and the nodes above it, because one of them may be another node of
+    /// the moved directory.
     pub(super) fn note_move(self: &Arc<Self>, moved: &Self, to: &Arc<Self>) {
         // A server may claim that it has moved a directory below itself. Then the nodes would refer to each
         // other, and would never be dropped.
@@ -271,7 +276,7 @@ impl<S: System> Node<S> {
         own.filter(|node| node.is_same(moved)).for_each(|node| node.set_above(to));
     }
 
-    /// Changes the remembered parent, if there is one.
+    /// Changes the remembered parent, if this node remembers one.
     fn set_above(&self, to: &Arc<Self>) {
         let before = self.above.lock().as_mut().map(|above| mem::replace(above, Arc::clone(to)));
         if let Some(before) = before {
@@ -291,12 +296,12 @@ impl<S: System> Node<S> {
         &*self.mount.file_system
     }
 
-    /// A name in this directory.
+    /// Returns a name in this directory, for use in a request.
     pub(super) const fn name<'a>(&self, name: &'a [u8]) -> Name<'a> {
         Name { parent: self.ino, name }
     }
 
-    /// Attributes of the inode.
+    /// Returns the attributes of the inode.
     pub(super) async fn attr(&self) -> Result<Attr, Errno> {
         let get = || complete(|call| self.file_system().getattr(call, self.ino));
         let Some(attrs) = &self.mount.attrs else { return get().await };
@@ -306,7 +311,8 @@ impl<S: System> Node<S> {
         self.mount.write_out(self.ino).await?;
         let request = attrs.request();
         let attr = get().await?;
-        // These attributes do not include writes that another thread has collected since.
+        // If another thread has collected writes since the request, these attributes do not include them, so
+        // they are not cached.
         if !self.mount.has_collected(self.ino) {
             attrs.insert(request, &attr);
         }
@@ -350,13 +356,13 @@ impl<S: System> Node<S> {
         }
     }
 
-    /// The node itself, or the root of the file system that is mounted on it.
+    /// Returns the node itself, or the root of the file system that is mounted on it.
     pub(super) fn or_mounted(self: Arc<Self>) -> Result<Arc<Self>, Errno> {
         self.mount.submount(self.ino).map_or(Ok(self), |mount| Self::root(&mount))
     }
 
-    /// The inode of a name in this directory, or the root of the file system that is mounted on it. Does not
-    /// use the name cache.
+    /// Looks up a name in this directory without the name cache. Returns its inode, or the root of the file
+    /// system that is mounted on the inode.
     pub(super) async fn lookup(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Self>, Errno> {
         self.of_child(&self.ask(name).await?.found()?)?.or_mounted()
     }
@@ -366,9 +372,9 @@ impl<S: System> Node<S> {
         self.file_system().lookup_path(self.ino, path, self.mount.submount_bits())
     }
 
-    /// Finds the name that a directory has in this directory.
+    /// Returns the name of `directory`, which is in this directory.
     pub(super) async fn name_of(&self, directory: &Self) -> Result<Vec<u8>, Errno> {
-        // The root of a mount has the name of the directory that it covers.
+        // The root of a mount has the name of the directory that the mount covers.
         let mut sought = directory;
         while sought.ino == Ino::ROOT {
             sought = sought.mount.covered.as_ref().ok_or(Errno::ENOENT)?;
@@ -390,7 +396,7 @@ impl<S: System> Node<S> {
         result.and(name)
     }
 
-    /// The parent directory; the root's is the root itself.
+    /// Returns the parent directory. The parent of the root is the root itself.
     pub(super) async fn parent(self: &Arc<Self>) -> Result<Arc<Self>, Errno> {
         let mut node = self;
         while node.ino == Ino::ROOT {
@@ -429,8 +435,8 @@ impl<S: System> Drop for Node<S> {
     }
 }
 
-/// Drops a directory, and the parents to which only it refers. It is a loop, because directories may be
-/// arbitrarily deep but the stack is not.
+/// Drops a directory, and each parent to which no other node refers. This is a loop instead of a recursion,
+/// because directories may be nested deeper than the stack allows.
 #[cold]
 fn drop_directories<S: System>(directory: Arc<Node<S>>) {
     let mut next = Some(directory);

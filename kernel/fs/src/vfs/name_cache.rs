@@ -1,11 +1,12 @@
-//! The name cache: the inodes of names, for as long as file systems say that they are valid. It is Linux's
-//! dcache in small.
+//! The name cache, a small version of Linux's dcache: it keeps the inodes of names, for as long as the file
+//! systems say that they are valid.
 //!
-//! A name belongs to one of the buckets by its hash. Each bucket has a lock of its own, so there is no global
-//! lock. Each bucket holds the names that were used last. An entry may also say that a name does not exist.
+//! The hash of a name selects its bucket. Each bucket has a lock of its own, so there is no global lock, and
+//! holds the most recently used names. An entry may also say that a name does not exist.
 //!
-//! The reply to a lookup may be older than a change of the name that this machine has made meanwhile. So each
-//! bucket counts changes by this machine, and a reply is not stored if there was a change since the request.
+//! The reply to a lookup may be older than a change of the name that this machine has made since the request.
+//! So each bucket counts changes by this machine. A reply is not stored if the count has changed since the
+//! request.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,7 +27,8 @@ use crate::system::{Lock, allocated, copied};
 /// Number of buckets.
 const BUCKETS: usize = 128;
 
-/// Maximum number of names in a bucket. A name keeps inodes in use, and a server may have few of these.
+/// Maximum number of names in a bucket. It is small because a cached name keeps inodes in use, and a server
+/// may have few inodes.
 const WAYS: usize = 4;
 
 /// The cached names of all mounts.
@@ -45,17 +47,17 @@ type Buckets<S> = [Lock<S, Bucket<S>>; BUCKETS];
 struct Bucket<S: System> {
     /// Number of changes of names by this machine.
     changes: u64,
-    /// The names, the one that was used last first.
+    /// The names, the most recently used one first.
     names: [Option<CachedName<S>>; WAYS],
 }
 
 #[derive(Debug)]
 struct CachedName<S: System> {
-    /// The reference keeps the directory in use. Without it, a server may give the directory's number to
+    /// The reference keeps the directory in use. Otherwise a server could give the directory's number to
     /// another directory, and this name would be found there.
     directory: Arc<Node<S>>,
     name: Box<[u8]>,
-    /// `None`: the name does not exist.
+    /// The inode, or `None` if the name does not exist.
     node: Option<Arc<Node<S>>>,
     /// Time of the [clock](System::monotonic) at which the name becomes invalid.
     deadline: u64,
@@ -92,7 +94,8 @@ pub(super) struct ListingStart {
 pub(super) enum Listed {
     /// The name is cached, was cached already, or has changed meanwhile.
     Done,
-    /// There is only room in place of names of the same listing, or of names that were used more recently.
+    /// The name was not cached: it could only replace names of the same listing, or names that were used more
+    /// recently.
     NoRoom,
 }
 
@@ -107,13 +110,14 @@ impl<S: System> Bucket<S> {
         self.names.iter().position(|cached| cached.as_ref().is_some_and(|cached| cached.is(directory, name)))
     }
 
-    /// Takes a name out. The caller drops it without the lock.
+    /// Takes a name out of the bucket. The caller drops the name after it has released the lock.
     fn take(&mut self, directory: &Node<S>, name: &[u8]) -> Option<CachedName<S>> {
         let position = self.position(directory, name)?;
         self.names.get_mut(position)?.take()
     }
 
-    /// Puts a name first. If there is no room, returns the name that was used least recently.
+    /// Inserts a name as the most recently used one. If there is no room, removes and returns the least
+    /// recently used name.
     fn put_first(&mut self, mut cached: Option<CachedName<S>>) -> Option<CachedName<S>> {
         for place in &mut self.names {
             mem::swap(place, &mut cached);
@@ -124,10 +128,10 @@ impl<S: System> Bucket<S> {
         cached
     }
 
-    /// Adds a name of a listing unless it is already there. It takes an empty place, the place of an invalid
-    /// name, or that of a name that was used less recently than another. It does not take the place of a name
-    /// that the same listing has added, unless a lookup has found that name since. The caller drops the
-    /// returned name without the lock.
+    /// Adds a name of a listing unless the bucket already has it. The name gets an empty place, replaces an
+    /// invalid name, or replaces a name that was used less recently than another one. It never replaces a
+    /// name that the same listing has added, unless a lookup has found that name since. The caller drops the
+    /// returned name after it has released the lock.
     fn add_listed(&mut self, cached: CachedName<S>, now: u64) -> (Option<CachedName<S>>, Listed) {
         if self.position(&cached.directory, &cached.name).is_some() {
             return (Some(cached), Listed::Done);
@@ -150,7 +154,7 @@ impl<S: System> NameCache<S> {
         Self { buckets: OnceBox::new(), changes: AtomicU64::new(0), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The buckets, allocated at the first call; empty without memory.
+    /// Returns the buckets. The first call allocates them. Without memory, the result is empty.
     fn buckets(&self) -> &[Lock<S, Bucket<S>>] {
         let new = || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] });
         allocated(&self.buckets, new)
@@ -171,8 +175,9 @@ impl<S: System> NameCache<S> {
         let mut names = lock.lock();
         lookup.changes = names.changes;
         let Some(mut cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
-        // After a directory was moved, cached nodes of its subdirectories may still have its old node as
-        // parent. From that node, `..` would lead to the directory where it was before.
+        // After a directory was moved, cached nodes of its subdirectories may still have the old node of the
+        // directory as their parent. From the old node, `..` would lead to the directory that it was moved
+        // from.
         let is_valid = now < cached.deadline
             && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
         if !is_valid {
@@ -182,11 +187,12 @@ impl<S: System> NameCache<S> {
         }
         let node = cached.node.clone();
         let is_first_use = mem::take(&mut cached.is_listed);
-        // This returns `None`: there is room, since the name has just been taken out.
+        // `put_first` returns `None`, because taking the name out has left room for it.
         let none = names.put_first(Some(cached));
         drop(names);
         drop(none);
-        // Only the use of a file counts: a program that opens subdirectories need not look at files.
+        // Only the use of a file counts: a program that opens subdirectories does not necessarily look at
+        // files.
         if is_first_use && node.as_ref().is_some_and(|node| !node.is_directory()) {
             directory.mount.listings.note_use();
         }
@@ -207,8 +213,8 @@ impl<S: System> NameCache<S> {
         cached.is_some_and(|cached| start.started < cached.deadline)
     }
 
-    /// Stores the inode of a name of a listing, if there is room. It is valid for a time in nanoseconds from
-    /// the start of the listing on.
+    /// Stores the inode of a name of a listing, if there is room. It stays valid for `validity` nanoseconds
+    /// after the start of the listing.
     pub(super) fn insert_listed(
         &self,
         start: ListingStart,
@@ -238,7 +244,7 @@ impl<S: System> NameCache<S> {
         result
     }
 
-    /// Stores the inode of a name. It is valid for a time in nanoseconds from the start of the lookup on.
+    /// Stores the inode of a name. It stays valid for `validity` nanoseconds after the start of the lookup.
     pub(super) fn insert(
         &self,
         lookup: Lookup,
@@ -271,8 +277,8 @@ impl<S: System> NameCache<S> {
     /// Removes a name, after this machine has changed it.
     pub(super) fn remove(&self, directory: &Node<S>, name: &[u8]) {
         let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return };
-        // Counted before the lock is taken: a concurrent listing either sees the new count, or its name is
-        // removed here.
+        // The change is counted before the lock is taken. So a concurrent listing either sees the new count,
+        // or has already inserted its name, which is removed below.
         self.changes.fetch_add(1, Release);
         let mut bucket = lock.lock();
         bucket.changes += 1;

@@ -22,7 +22,8 @@ fn is_mount_point<S: System>(walked: &Walked<'_, S>) -> bool {
 }
 
 impl<S: System> Vfs<S> {
-    /// Walks to a name that does not exist, in a directory on a writable mount.
+    /// Walks to the last name of a path. Checks that the name does not exist and that its directory is on a
+    /// writable mount.
     async fn walk_to_new<'p>(&self, path: &'p [u8]) -> Result<Walked<'p, S>, Errno> {
         let walked = self.walk(path, LastLink::Keep).await?;
         if walked.node.is_some() {
@@ -32,7 +33,7 @@ impl<S: System> Vfs<S> {
         Ok(walked)
     }
 
-    /// Ends a call that has tried to create a name.
+    /// Updates the caches after a request to create a name, and returns the result of the request.
     fn end_creation(
         &self,
         parent: &Node<S>,
@@ -79,8 +80,8 @@ impl<S: System> Vfs<S> {
         self.end_creation(parent, name, created)
     }
 
-    /// Creates another name of a file (`link`). If `existing` leads to a symbolic link, the link itself gets
-    /// the name.
+    /// Creates another name of a file (`link`). If `existing` leads to a symbolic link, `path` becomes
+    /// another name of the link itself.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl<S: System> Vfs<S> {
         self.end_creation(parent, name, created)
     }
 
-    /// Removes a name of anything but a directory (`unlink`).
+    /// Removes a name that does not lead to a directory (`unlink`).
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl<S: System> Vfs<S> {
     ///
     /// # Errors
     ///
-    /// Those of a walk and of [`FileSystem::rmdir`](crate::FileSystem::rmdir); `EBUSY` if something is
-    /// mounted on it, and for the root; `EINVAL` or `ENOTEMPTY` if the path ends in `.` or `..`.
+    /// Those of a walk and of [`FileSystem::rmdir`](crate::FileSystem::rmdir); `EBUSY` for the root, or if
+    /// something is mounted on the directory; `EINVAL` or `ENOTEMPTY` if the path ends in `.` or `..`.
     pub async fn remove_directory(&self, path: &[u8]) -> Result<(), Errno> {
         let walked = self.walk(path, LastLink::Keep).await?;
         match walked.name() {
@@ -140,7 +141,8 @@ impl<S: System> Vfs<S> {
             b".." => return Err(Errno::ENOTEMPTY),
             _ => {}
         }
-        // virtiofsd of QEMU 7.2 returns EIO for a name that does not exist, so this is checked here.
+        // The kernel checks this itself, because virtiofsd of QEMU 7.2 returns EIO for a name that does not
+        // exist.
         if walked.node.is_none() {
             return Err(Errno::ENOENT);
         }
@@ -154,7 +156,7 @@ impl<S: System> Vfs<S> {
         result
     }
 
-    /// Renames a file or directory, and replaces the file or directory that has the new name.
+    /// Renames a file or directory. If the new name exists, the rename replaces it.
     ///
     /// # Errors
     ///
@@ -195,8 +197,8 @@ impl<S: System> Vfs<S> {
         result
     }
 
-    /// Updates the remembered parents of the current directory and of those above it after a directory was
-    /// renamed.
+    /// Updates the remembered parents of the current directory and of the directories above it, after a
+    /// directory was renamed.
     fn note_rename(&self, from: &Walked<'_, S>, to: &Walked<'_, S>, is_exchange: bool) {
         if from.parent.is_same(&to.parent) {
             return;
@@ -211,7 +213,8 @@ impl<S: System> Vfs<S> {
     }
 }
 
-/// Checks that both ends of a rename exist, and that only names of directories are followed by slashes.
+/// Checks that the old name of a rename exists, and for an exchange the new name, too. Also checks that a
+/// slash follows a name only if the renamed inode is a directory.
 fn check_slashes<S: System>(
     from: &Walked<'_, S>,
     to: &Walked<'_, S>,

@@ -1,4 +1,4 @@
-//! Opening of paths.
+//! Opens files by path (`open`), and creates them if the flags ask for it.
 
 use alloc::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{FileType, SetAttr, System};
 pub enum OpenedPath<S: System> {
     /// An open file or directory.
     File(Arc<OpenFile<S>>),
-    /// A device or another object with operations of its own.
+    /// A device or another object. It implements reads, writes and so on itself.
     Object(Arc<dyn Object>),
 }
 
@@ -27,29 +27,30 @@ const fn is_for_writing(flags: i32) -> bool {
 }
 
 impl<S: System> Vfs<S> {
-    /// Opens a path (`open`), and creates a regular file there if the flags say so.
+    /// Opens a path (`open`). With `O_CREAT`, creates a regular file if the path has none.
     ///
     /// # Errors
     ///
-    /// Those of a walk and of [`FileSystem::open`](crate::FileSystem::open) and
-    /// [`create`](crate::FileSystem::create); `EEXIST`, `EISDIR`, `ENOTDIR`, `EROFS`, `ELOOP`, `EINVAL` as on
-    /// Linux.
+    /// Errors of the path walk, of [`FileSystem::open`](crate::FileSystem::open) and of
+    /// [`FileSystem::create`](crate::FileSystem::create); `EEXIST`, `EISDIR`, `ENOTDIR`, `EROFS`, `ELOOP`,
+    /// `EINVAL` as on Linux.
     pub async fn open(&self, path: &[u8], flags: i32, permissions: u32) -> Result<OpenedPath<S>, Errno> {
         if flags & O_CREAT != 0 && flags & O_DIRECTORY != 0 {
             return Err(Errno::EINVAL);
         }
         let is_creating = flags & O_CREAT != 0;
         let is_exclusive = is_creating && flags & O_EXCL != 0;
-        // As on Linux: `O_NOFOLLOW`, or `O_EXCL` with `O_CREAT`, keeps a link at the end, except that a slash
-        // after the link makes the call follow it. With `O_CREAT`, a slash is an error below, so the link is
-        // not followed.
+        // As on Linux, a symbolic link at the end of the path is not followed with `O_NOFOLLOW`, or with both
+        // `O_CREAT` and `O_EXCL`. But a slash after the link makes `open` follow it. With `O_CREAT`, a slash
+        // is an error (see below), so the link is not followed.
         let last = match (is_creating, is_exclusive || flags & O_NOFOLLOW != 0) {
             (true, true) => LastLink::Keep,
             (true, false) => LastLink::FollowWithoutSlash,
             (false, true) => LastLink::FollowBeforeSlash,
             (false, false) => LastLink::Follow,
         };
-        // The error for which the name cache was emptied.
+        // Error of the failed creation after which the name cache was emptied. The cache is emptied only
+        // once.
         let mut full = None;
         loop {
             let walked = self.walk(path, last).await?;
@@ -58,14 +59,15 @@ impl<S: System> Vfs<S> {
                 return Err(Errno::EISDIR);
             }
             match walked.node {
-                // A server that was out of descriptors may have created the file before it failed.
+                // If the first attempt failed because the server was out of descriptors, the server may still
+                // have created the file. Then `EEXIST` would be wrong, so the first error is returned.
                 Some(_) if is_exclusive => return Err(full.unwrap_or(Errno::EEXIST)),
                 Some(_) => return self.open_existing(&walked.existing()?, flags).await,
                 None if !is_creating => return Err(Errno::ENOENT),
                 None => {}
             }
             match self.create(&walked, permissions, flags).await {
-                // Another thread has created it in between: the next walk finds it.
+                // Another thread has created the file since the walk. The next walk finds the file.
                 Err(Errno::EEXIST) if !is_exclusive => {}
                 Err(error @ (Errno::ENFILE | Errno::EMFILE)) if full.is_none() && self.make_room(error) => {
                     full = Some(error);
@@ -85,7 +87,7 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// Creates a regular file where a walk has found no name, and opens it.
+    /// Creates a regular file at a path whose last name does not exist, and opens the file.
     async fn create(
         &self,
         walked: &Walked<'_, S>,
@@ -108,9 +110,9 @@ impl<S: System> Vfs<S> {
         });
         let result = node.and_then(|node| open_path(node, opened, flags));
         if result.is_err() {
-            // A call that fails must create nothing. But removing the file is safe only if the file system
-            // can tell that the name still leads to it. A server cannot, as another thread may have given the
-            // name to another file. There, an empty file stays.
+            // A call that fails must leave no new file. But another thread may meanwhile have given the name
+            // to another file, which must stay. `unlink_path` removes the name only if it still leads to the
+            // new file. A file system on a server does not have `unlink_path`: there, the empty file stays.
             let stops = parent.mount.submount_bits();
             let found = entry.found();
             if parent.file_system().unlink_path(parent.ino, name, stops, Some(found)).is_some() {
@@ -121,11 +123,12 @@ impl<S: System> Vfs<S> {
     }
 }
 
-/// Checks that an existing inode can be opened.
+/// Checks that the flags permit opening an existing inode.
 ///
 /// # Errors
 ///
-/// `ENOTDIR`, `ELOOP`, `EISDIR`, `EROFS`.
+/// `EISDIR` if a directory would be changed, `ENOTDIR` for a file with `O_DIRECTORY`, `ELOOP` for a symbolic
+/// link, `EROFS` for changes on a read-only mount.
 #[inline]
 pub(super) fn check_open<S: System>(mount: &Mount<S>, file_type: FileType, flags: i32) -> Result<(), Errno> {
     let is_changing = is_for_writing(flags) || flags & O_TRUNC != 0;

@@ -1,13 +1,12 @@
 //! Open file descriptions (Linux's `struct file`): the objects that file descriptors refer to.
 //!
-//! An [`OpenFile`] has an inode, an access mode, a position and flags. Calls without an offset acquire the
-//! position, so that one of them at a time uses it (POSIX.1-2017, 2.9.7). Writes are counted, so that `close`
-//! asks the file system for errors only if there were writes since the last report.
+//! An [`OpenFile`] has an inode, an access mode, a position and flags. A call without an offset acquires the
+//! position, so only one call at a time uses the position (POSIX.1-2017, 2.9.7). An [`OpenFile`] counts
+//! writes, so that `close` asks the file system for errors only if there were writes since the last report.
 //!
 //! The functions with `_now` in their names are fast paths, which never wait and may be called under a
-//! spinlock. A file on a file system in memory needs no request to be opened and closed. Its open file can be
-//! [retired](OpenFile::retire_now) and used again for another file, which saves an allocation for each
-//! `open`.
+//! spinlock. Opening and closing a file of a file system in memory needs no request. Such an open file can be
+//! [retired](OpenFile::retire_now) and used again for another file, which saves `open` an allocation.
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -42,8 +41,8 @@ pub enum Whence {
 /// The inode of an open file.
 #[derive(Debug)]
 pub(super) enum OpenNode<S: System> {
-    /// An inode that only this open file refers to, and for which the file system has no opening. Never a
-    /// directory.
+    /// An inode to which only this open file refers. The file system has opened it without a handle, so it is
+    /// not released. Never a directory.
     Own(Node<S>),
     Shared(Arc<Node<S>>),
 }
@@ -69,13 +68,13 @@ pub struct OpenFile<S: System> {
     access_mode: i32,
     /// True if writes append (`O_APPEND`).
     is_appending: AtomicBool,
-    /// Number of writes, and the value of this number up to which errors were reported.
+    /// Number of writes, and the number of the last write whose errors were reported.
     writes: AtomicU64,
     reported: AtomicU64,
-    /// True if the opening has ended. Then there is no reference to the inode.
+    /// True if the open file is retired. Then it has no reference to the inode.
     is_retired: AtomicBool,
-    /// The opening in the file system, if its writes are collected. Otherwise this open file releases it
-    /// itself.
+    /// The opening in the file system, if writes of this open file are collected. Its drop releases the
+    /// inode. If `None`, the drop of this open file releases the inode.
     opening: Option<Arc<Opening>>,
     /// The advisory lock.
     lock: Held,
@@ -83,7 +82,7 @@ pub struct OpenFile<S: System> {
 }
 
 impl<S: System> OpenFile<S> {
-    /// Creates the open file of an opened inode. Without memory, the inode is released.
+    /// Creates an open file for an opened inode. Without memory, it releases the inode.
     ///
     /// # Errors
     ///
@@ -96,9 +95,9 @@ impl<S: System> OpenFile<S> {
         S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
     }
 
-    /// Creates the open file of an inode that a path leads to. The file system has opened it without a
-    /// handle, and it is not a directory. The open file takes over the reference. Without memory, the
-    /// reference is dropped.
+    /// Creates an open file for an inode that a path leads to. The file system has opened the inode without a
+    /// handle, and the inode is not a directory. The open file takes over the reference to the inode. Without
+    /// memory, the reference is dropped.
     ///
     /// # Errors
     ///
@@ -129,12 +128,12 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Ends the opening of a file that was opened by a fast path. It fails if there are errors to report, if
-    /// there is a lock, or if memory would be freed: the caller holds a spinlock. Returns true if it has
-    /// ended. Then this open file has no reference to its inode.
+    /// Retires an open file that a fast path has opened: drops its reference to the inode. Returns true on
+    /// success. It fails if errors must be reported, if the file holds an advisory lock, or if memory would
+    /// be freed, because the caller holds a spinlock.
     ///
-    /// The caller has the only reference to this open file. After success, it uses it for [`Self::reuse`]
-    /// only.
+    /// The caller has the only reference to this open file. After success, the caller may use the open file
+    /// only for [`Self::reuse`].
     #[inline]
     pub fn retire_now(&self) -> bool {
         let OpenNode::Own(node) = &self.node else { return false };
@@ -145,8 +144,8 @@ impl<S: System> OpenFile<S> {
         true
     }
 
-    /// Makes a retired open file that of another inode, which a path leads to, and takes over the reference
-    /// to it. Returns true if it has. It has not if the inode is on another mount.
+    /// Uses a retired open file again, for an inode that a path leads to. Takes over the reference to the
+    /// inode. Returns true on success. It fails if the inode is on another mount than the previous inode.
     #[inline(always)]
     pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> bool {
         let OpenNode::Own(node) = &mut self.node else { return false };
@@ -198,8 +197,9 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
-    /// Does [`Self::read_at`] to the start of `buffer` if no waiting is needed; the caller may hold a lock.
-    /// Returns the number of bytes. `None`: the caller must use [`Self::read_at`], without the lock.
+    /// Does [`Self::read_at`] to the start of `buffer` if it need not wait. The caller may hold a spinlock.
+    /// Returns the number of bytes. If it returns `None`, the caller must release the lock and use
+    /// [`Self::read_at`].
     #[inline]
     pub fn read_at_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
         self.check_readable().ok()?;
@@ -215,8 +215,9 @@ impl<S: System> OpenFile<S> {
             reply
         })
         .await;
-        // A read changes the time of the last read, unless the client of a server had the data cached. In
-        // that case the reply was not pending.
+        // A read changes the time of the last read, so the cached attributes are outdated. But if the reply
+        // was not pending, the client of a server had the data cached, and the server has not noticed the
+        // read.
         if was_pending {
             self.node.mount.forget_attr(self.inode.ino);
         }
@@ -239,14 +240,14 @@ impl<S: System> OpenFile<S> {
         let start = self.write_position(position.offset);
         check_end(start, bytes)?;
         let written = self.write_from(start, bytes).await?;
-        // If the end is not known, the position stays: any other value would be as unexpected for the
-        // program.
+        // If the end is not known, the position does not move: every other value would be just as unexpected
+        // for the program.
         position.offset = written.end.unwrap_or(position.offset);
         Ok(written.count)
     }
 
-    /// Writes at an offset in bytes (`pwrite`), or as on Linux with `O_APPEND` at the end of the file.
-    /// Returns the number of bytes.
+    /// Writes at an offset in bytes (`pwrite`). With `O_APPEND`, it writes at the end of the file instead, as
+    /// on Linux. Returns the number of bytes.
     ///
     /// # Errors
     ///
@@ -269,22 +270,22 @@ impl<S: System> OpenFile<S> {
             mount.forget_attr(self.inode.ino);
             written
         };
-        // Counted after the write: a concurrent `fsync` must not take this write for one of those that it
-        // covers.
+        // The write is counted only after it is done. Otherwise a concurrent `fsync` could count this write
+        // as one that it has made durable.
         self.writes.fetch_add(1, Relaxed);
         written
     }
 
-    /// Does [`Self::write_at`] of all bytes if no waiting is needed, as [`Self::read_at_now`]. Returns the
-    /// offset after the bytes.
+    /// Does [`Self::write_at`] for all bytes if it need not wait. Returns the offset after the written bytes.
+    /// The caller may hold a spinlock, and must use [`Self::write_at`] if the result is `None`.
     #[inline]
     pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         self.check_writable().ok()?;
         self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
     }
 
-    /// Asks the file system to lend the page of an offset to the window of a descriptor. The caller may hold
-    /// the lock of the descriptor. The file system may ignore this.
+    /// Asks the file system to lend the page at an offset to the window of a descriptor. The caller may hold
+    /// the lock of the descriptor. The file system may ignore the call.
     pub fn lend_page(&self, offset: u64, window: &'static PageWindow<S>) {
         let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
         let access = Access { reads: self.check_readable().is_ok(), writes };
@@ -300,8 +301,8 @@ impl<S: System> OpenFile<S> {
         if self.is_appending.load(Relaxed) { WriteAt::End } else { WriteAt::Offset(offset) }
     }
 
-    /// Moves the position and returns it. The position of a directory must be 0 or one that reading its
-    /// entries has returned.
+    /// Moves the position and returns the new one. In a directory, the new position must be 0 or a position
+    /// that reading its entries has returned.
     ///
     /// # Errors
     ///
@@ -309,7 +310,8 @@ impl<S: System> OpenFile<S> {
     pub async fn seek(&self, offset: i64, whence: Whence) -> Result<u64, Errno> {
         let mut position = self.position.acquire().await?;
         let base = match whence {
-            // As tmpfs: positions of a directory are not numbers of bytes.
+            // As in Linux's tmpfs: positions in a directory are not numbers of bytes, so a directory has no
+            // end position.
             Whence::End if self.node.is_directory() => return Err(Errno::EINVAL),
             Whence::Start => 0,
             Whence::Current => position.offset,
@@ -320,7 +322,7 @@ impl<S: System> OpenFile<S> {
         Ok(position.offset)
     }
 
-    /// Metadata of the file (`fstat`).
+    /// Returns the metadata of the file (`fstat`).
     ///
     /// # Errors
     ///
@@ -358,7 +360,7 @@ impl<S: System> OpenFile<S> {
         self.writes.load(Relaxed) != self.reported.load(Relaxed)
     }
 
-    /// Reports errors of writes since the last flush, before a descriptor is closed (`close`).
+    /// Reports errors of writes since the last report. `close` calls it before it closes a descriptor.
     ///
     /// # Errors
     ///
@@ -370,7 +372,7 @@ impl<S: System> OpenFile<S> {
         }
         self.node.mount.write_out(self.inode.ino).await?;
         let result = complete(|call| self.node.file_system().flush(call, self.inode)).await;
-        // An error is reported once.
+        // Each error is reported only once.
         self.reported.fetch_max(writes, Relaxed);
         self.take_error().and(result)
     }
@@ -386,17 +388,19 @@ impl<S: System> OpenFile<S> {
     ///
     /// `EIO`, `ENOSPC`.
     pub async fn sync(&self, data_only: bool) -> Result<(), Errno> {
-        // Read before the request: it need not cover writes that are made meanwhile.
+        // The count is read before the request, because the request need not cover writes that are made
+        // during the request.
         let writes = self.writes.load(Relaxed);
         let lost = self.node.mount.write_out(self.inode.ino).await?;
         let result = complete(|call| self.node.file_system().fsync(call, self.inode, data_only)).await;
-        // On success, it has covered the errors of these writes. Otherwise they are left to `flush`.
+        // On success, the request has reported the errors of these writes. Otherwise `flush` reports them
+        // later.
         if result.is_ok() {
             self.reported.fetch_max(writes, Relaxed);
         }
         self.take_error()?;
-        // The error of another opening's collected writes, which that opening reports, too: they are not
-        // durable.
+        // Collected writes of another opening have failed. They are not durable, so this call fails, too. The
+        // other opening also reports the error.
         lost.map_or(Ok(()), Err)?;
         match result {
             // As on Linux: `ENOSYS` means that the file system has nothing to do.
@@ -405,8 +409,8 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Calls `entries` with entries of the directory, beginning at the position, until it breaks. Moves the
-    /// position after the last entry that it has accepted.
+    /// Calls `entries` with each entry of the directory, starting at the position, until `entries` returns
+    /// `Break`. Moves the position after the last entry that `entries` has accepted.
     ///
     /// # Errors
     ///
@@ -444,8 +448,8 @@ impl<S: System> OpenFile<S> {
         .await;
         position.offset = next;
         match result {
-            // A server may return this for a removed directory, which must read as an empty one
-            // (POSIX.1-2017, readdir).
+            // A server may return `ENOENT` for a removed directory. But a removed directory must read as
+            // empty (POSIX.1-2017, readdir).
             Err(Errno::ENOENT) => Ok(()),
             // The entries before the failure are returned; the next call will fail.
             Err(_) if next != start => Ok(()),
@@ -453,12 +457,12 @@ impl<S: System> OpenFile<S> {
         }
     }
 
-    /// Gives an advisory lock to the file in place of its old one (`flock`). Waits while other open files
+    /// Gives an advisory lock to the file in place of its old lock (`flock`). Waits while other open files
     /// hold conflicting locks.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` in place of waiting if `is_trying`; `ENOLCK` without memory.
+    /// `EAGAIN` instead of waiting if `is_trying`; `ENOLCK` without memory.
     pub async fn lock(&self, lock: FileLock, is_trying: bool) -> Result<(), Errno> {
         let (locks, ino) = (&self.node.mount.locks, self.inode.ino);
         poll_fn(|context| locks.poll_lock((!is_trying).then_some(&*context), (ino, &self.lock), lock)).await
@@ -469,7 +473,7 @@ impl<S: System> OpenFile<S> {
         self.node.mount.locks.unlock(self.inode.ino, &self.lock);
     }
 
-    /// Usage of the file system (`fstatfs`).
+    /// Returns the usage of the file system (`fstatfs`).
     ///
     /// # Errors
     ///
@@ -496,8 +500,8 @@ impl<S: System> Positioned for OpenFile<S> {
     }
 }
 
-/// As an object, an open file has only the operations that every descriptor has. The kernel calls the others,
-/// which need the type.
+/// As an [`Object`], an open file implements only the operations that all descriptors have. For all others,
+/// the kernel calls the methods of `OpenFile` directly.
 impl<S: System> Object for OpenFile<S> {
     fn status_flags(&self) -> i32 {
         let appending = if self.is_appending.load(Relaxed) { O_APPEND } else { 0 };
@@ -515,7 +519,7 @@ impl<S: System> Object for OpenFile<S> {
     }
 
     fn set_nonblocking(&self, _nonblocking: bool) -> Result<(), Errno> {
-        // Other flags have no effect, as on Linux.
+        // `O_NONBLOCK` has no effect on files, as on Linux.
         Ok(())
     }
 }
@@ -528,11 +532,11 @@ impl<S: System> Drop for OpenFile<S> {
         if *self.is_retired.get_mut()
             && let OpenNode::Own(node) = &mut self.node
         {
-            // The reference was dropped by `retire_now`. The root is used in its place since it needs no
-            // reference.
+            // `retire_now` has dropped the reference to the inode. The drop of the node must not drop it
+            // again, so the node becomes the root, which needs no reference.
             node.ino = Ino::ROOT;
         }
-        // An inode that a path has led to was not opened in the file system, so it is not released.
+        // An `OpenNode::Own` was opened without a handle, so it is not released.
         if let OpenNode::Shared(node) = &self.node
             && self.opening.is_none()
         {

@@ -1,4 +1,5 @@
-//! Fast paths of calls with a path: a file system in memory follows the whole path at once, without a task.
+//! Fast paths of calls that take a path: a file system in memory follows the whole path at once, so the call
+//! needs no asynchronous task.
 
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use super::open::check_open;
 use super::{OpenFile, UMASK, Vfs};
 use crate::{FileType, FoundInode, System};
 
-/// Returns true if a path may lead to anything but a directory, and is not too long.
+/// Returns true if a fast path may follow a path: it is not empty, not too long, and does not end in a slash.
 fn is_followed(path: &[u8]) -> bool {
     path.len() <= MAX_PATH && !matches!(path.last(), None | Some(b'/'))
 }
@@ -25,19 +26,19 @@ impl<S: System> Vfs<S> {
             return None;
         }
         let current = (path.first() != Some(&b'/')).then(|| self.current_directory());
-        // There is only one call of the action, so that the compiler inlines it.
+        // `action` is called at only one place, so that the compiler inlines it.
         action(Start(current.as_ref().unwrap_or(&self.root)))
     }
 
-    /// The directory at which an absolute path begins. `None` for a relative path, or if a call with the path
-    /// may have to wait.
+    /// Returns the directory at which an absolute path begins. Returns `None` for a relative path, or if a
+    /// call with the path may have to wait.
     #[inline]
     pub fn root_start(&self, path: &[u8]) -> Option<Start<'_, S>> {
         (is_followed(path) && path.first() == Some(&b'/')).then(|| Start(&self.root))
     }
 
-    /// Stores the result of [`Self::metadata`], with symbolic links followed or not, if no waiting is needed.
-    /// `None`: the caller must use [`Self::metadata`].
+    /// Does [`Self::metadata`] if it need not wait, and stores the result. If it returns `None`, the caller
+    /// must use [`Self::metadata`].
     #[inline]
     pub fn properties_now<'a>(
         &self,
@@ -56,8 +57,8 @@ impl<S: System> Vfs<S> {
 pub struct Start<'a, S: System>(&'a Node<S>);
 
 impl<'a, S: System> Start<'a, S> {
-    /// Finds the file that [`Vfs::open`] would open without `O_CREAT`, if no waiting is needed. `None`: the
-    /// caller must use [`Vfs::open`].
+    /// Finds the file that [`Vfs::open`] would open without `O_CREAT`, if this need not wait. If it returns
+    /// `None`, the caller must use [`Vfs::open`].
     #[inline]
     pub fn find_now(self, path: &'a [u8], flags: i32) -> Option<FoundFile<'a, S>> {
         let Self(start) = self;
@@ -66,7 +67,8 @@ impl<'a, S: System> Start<'a, S> {
         file.is_opened_now().then_some(file)
     }
 
-    /// Does [`Vfs::remove_file`] if no waiting is needed. `None`: the caller must use [`Vfs::remove_file`].
+    /// Does [`Vfs::remove_file`] if it need not wait. If it returns `None`, the caller must use
+    /// [`Vfs::remove_file`].
     #[inline]
     pub fn remove_file_now(self, path: &[u8]) -> Option<()> {
         let Self(start) = self;
@@ -74,8 +76,8 @@ impl<'a, S: System> Start<'a, S> {
         start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
     }
 
-    /// Finds or creates the file that [`Vfs::open`] would open with `O_CREAT`, if no waiting is needed.
-    /// `None`: the caller must use [`Vfs::open`].
+    /// Finds or creates the file that [`Vfs::open`] would open with `O_CREAT`, if this need not wait. If it
+    /// returns `None`, the caller must use [`Vfs::open`].
     ///
     /// # Errors
     ///
@@ -105,42 +107,44 @@ impl<'a, S: System> Start<'a, S> {
     }
 }
 
-/// A file or directory at the end of a path, to be opened. It holds a reference, which the open file takes
-/// over.
+/// A file or directory at the end of a path, which the caller is about to open. It holds a reference to the
+/// inode. The open file takes over this reference.
 #[derive(Debug)]
 pub struct FoundFile<'a, S: System> {
     start: &'a Node<S>,
     path: &'a [u8],
     found: FoundInode,
     flags: i32,
-    /// True if the call has created it.
+    /// True if the call has created the file.
     is_new: bool,
 }
 
 impl<S: System> FoundFile<'_, S> {
-    /// Returns true if opening it needs no waiting. If not, its reference is dropped.
+    /// Returns true if the file can be opened without waiting. If not, this method has dropped the reference.
     #[inline(always)]
     fn is_opened_now(&self) -> bool {
         let (file_type, flags) = (self.found.file_type, self.flags);
-        // The common case, decided without access to the mount.
+        // Opening a regular file for reading is the common case. It is decided without an access to the
+        // mount.
         let is_read = flags & (ACCESS_MODE | O_TRUNC | O_DIRECTORY) == 0;
         (is_read && file_type == FileType::Regular) || is_other_opened_now(self.start, self.found, flags)
     }
 
-    /// Opens the file by using a [retired](OpenFile::retire_now) open file again. It needs no memory, so the
-    /// caller may hold a lock. Returns true if it has. If not, the caller must use [`Self::open`].
+    /// Opens the file by using a [retired](OpenFile::retire_now) open file again. This allocates no memory,
+    /// so the caller may hold a spinlock. Returns true on success. If not, the caller must use
+    /// [`Self::open`].
     #[inline(always)]
     pub fn open_again(&self, retired: &mut Arc<OpenFile<S>>) -> bool {
         self.found.file_type == FileType::Regular
             && Arc::get_mut(retired).is_some_and(|file| file.reuse(&self.start.mount, self.found, self.flags))
     }
 
-    /// Opens the file or directory. If that fails, a newly created file is removed, since a failing call must
-    /// create nothing.
+    /// Opens the file or directory. If that fails, removes the file if the call has created it, since a call
+    /// that fails must leave no new file.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; then the reference is dropped.
+    /// `ENOMEM`. Then the reference is dropped.
     pub fn open(self) -> Result<Arc<OpenFile<S>>, Errno> {
         let Self { start, path, found, flags, is_new } = self;
         let opened = if found.file_type == FileType::Regular {
@@ -155,7 +159,8 @@ impl<S: System> FoundFile<'_, S> {
     }
 }
 
-/// Decides [`FoundFile::is_opened_now`] for other inodes than files, for writing, and for invalid flags.
+/// Decides [`FoundFile::is_opened_now`] in the less common cases: for other inodes than regular files, for
+/// writing, and for invalid flags.
 #[inline(never)]
 fn is_other_opened_now<S: System>(start: &Node<S>, found: FoundInode, flags: i32) -> bool {
     let is_opened = matches!(found.file_type, FileType::Regular | FileType::Directory)

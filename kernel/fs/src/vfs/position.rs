@@ -15,7 +15,8 @@ use crate::system::Lock;
 /// A position in bytes.
 #[derive(Debug)]
 pub(super) struct Position<S: System> {
-    /// Atomic only because it is shared: only the call that has acquired the position loads and stores it.
+    /// The offset is atomic only so that it can be stored through a shared reference: only the call that has
+    /// acquired the position accesses it.
     offset: AtomicU64,
     mutex: Lock<S, AsyncMutex>,
 }
@@ -24,7 +25,7 @@ pub(super) struct Position<S: System> {
 #[derive(Debug)]
 pub(super) struct PositionGuard<'a, S: System> {
     position: &'a Position<S>,
-    /// Value of the position. It is stored when the guard is dropped.
+    /// Value of the position. The drop of the guard stores it in the [`Position`].
     pub(super) offset: u64,
 }
 
@@ -47,12 +48,13 @@ impl<S: System> Position<S> {
         self.mutex.lock().poll_lock(context)
     }
 
-    /// Reads the position. The caller excludes other calls, and earlier calls happened before.
+    /// Reads the position without acquiring it. The caller ensures that no other call uses the position, and
+    /// that earlier calls happen before this one.
     pub(super) fn load_exclusive(&self) -> u64 {
         self.offset.load(Relaxed)
     }
 
-    /// Sets the position. The caller excludes other calls.
+    /// Sets the position without acquiring it. The caller ensures that no other call uses the position.
     pub(super) fn store_exclusive(&self, offset: u64) {
         self.offset.store(offset, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Reading of directories. If a server passes the inodes of entries along with the names, they are cached: a
-//! program that then looks at the listed files needs no request for each of them.
+//! Reads directories. If a server passes the inodes of entries along with the names, both are cached. A
+//! program that then looks at the listed files causes no further requests.
 
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
@@ -31,7 +31,8 @@ impl<S: System> Vfs<S> {
             return file.read_directory(entries).await;
         };
         let (start, request) = (self.names.start_listing(), attrs.request());
-        // Noted once, at the end: a call after the last entry passes no entries.
+        // The end of the directory is noted only once: in the call that reads the last entries. The call
+        // after it reads no entries, so `is_whole` stays false.
         let (mut is_whole, mut is_full) = (false, false);
         let take = |entry: DirEntry<'_>, inode: Option<Entry>| {
             is_full = !mount.listings.ask();
@@ -52,7 +53,7 @@ impl<S: System> Vfs<S> {
         Ok(())
     }
 
-    /// Caches a name of a listing with its inode and attributes. Takes over the reference.
+    /// Caches a name of a listing with its inode and attributes. Takes over the reference to the inode.
     fn keep_listed(
         &self,
         start: ListingStart,
@@ -64,7 +65,8 @@ impl<S: System> Vfs<S> {
         if inode.validity == 0 {
             mount.listings.stop_for_ever();
         }
-        // No node is made here: its drop would remove the attributes that are already cached.
+        // This path must not create a node: the drop of the node would remove the attributes that are already
+        // cached.
         if inode.validity == 0 || self.names.is_kept(start, directory, name) {
             return mount.file_system.forget(ino, 1);
         }

@@ -1,10 +1,11 @@
-//! Path walks: from a path to the directory of its last name and the inode of that name.
+//! Path walks. A walk starts with a path, and finds the directory of the path's last name and the inode of
+//! that name.
 //!
-//! The walk goes from name to name. For each, it looks into the name cache, then asks the file system,
-//! crosses mount points, and follows symbolic links by putting the link's target in front of the rest of the
-//! path. The last name is special: some calls follow a symbolic link there and some do not ([`LastLink`]),
-//! and some calls create the name, so it need not exist. A file system in memory can walk all directories of
-//! the path in one step ([`FileSystem::lookup_path`]).
+//! The walk goes from name to name. For each name, it looks into the name cache, and asks the file system if
+//! the cache does not have the name. It crosses mount points. It follows a symbolic link by putting the
+//! link's target in front of the rest of the path. The last name is special: some calls follow a symbolic
+//! link there and some do not ([`LastLink`]). The last name need not exist, because some calls create it. A
+//! file system in memory can walk all directories of the path in one step ([`FileSystem::lookup_path`]).
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -27,9 +28,9 @@ const MAX_LINKS: u32 = 40;
 pub(super) enum LastLink {
     /// Always.
     Follow,
-    /// If a slash follows it.
+    /// Only if a slash follows the link.
     FollowBeforeSlash,
-    /// Unless a slash follows it.
+    /// Unless a slash follows the link.
     FollowWithoutSlash,
     /// Never: the call is about the name itself.
     Keep,
@@ -60,21 +61,21 @@ pub(super) struct Walked<'p, S: System> {
 }
 
 impl<S: System> Walked<'_, S> {
-    /// The last name. It is empty for the root, and may be `.` or `..`.
+    /// Returns the last name. It may be `.` or `..`. It is empty if the path leads to the root.
     pub(super) fn name(&self) -> &[u8] {
         self.path.get(self.name.clone()).unwrap_or_default()
     }
 
-    /// Returns true if a directory may have an entry of the last name.
+    /// Returns true if a directory can have an entry with the last name.
     pub(super) fn has_proper_name(&self) -> bool {
         !matches!(self.name(), b"" | b"." | b"..")
     }
 
-    /// The inode that the path leads to.
+    /// Returns the inode that the path leads to.
     ///
     /// # Errors
     ///
-    /// `ENOENT`; `ENOTDIR` if a slash follows the name of anything but a directory.
+    /// `ENOENT`; `ENOTDIR` if a slash follows the last name and the inode is not a directory.
     pub(super) fn existing(self) -> Result<Arc<Node<S>>, Errno> {
         self.check_existing()?;
         self.node.ok_or(Errno::ENOENT)
@@ -90,14 +91,14 @@ impl<S: System> Walked<'_, S> {
 /// A walk in progress.
 struct Walk<'p, S: System> {
     path: Cow<'p, [u8]>,
-    /// Position in the path up to which it has been walked.
+    /// Number of bytes of the path that have been walked.
     position: usize,
     directory: Arc<Node<S>>,
     links: u32,
 }
 
 impl<S: System> Walk<'_, S> {
-    /// Takes the next name from the path; empty at its end.
+    /// Takes the next name from the path. The result is empty at the end of the path.
     fn next_name(&mut self) -> Range<usize> {
         let rest = self.path.get(self.position..).unwrap_or_default();
         let start = self.position + rest.iter().take_while(|byte| **byte == b'/').count();
@@ -136,7 +137,7 @@ impl<S: System> Walk<'_, S> {
         }
         let mut path = Vec::new();
         complete(|call| link.file_system().readlink(call, link.ino, &mut path)).await?;
-        // As on Linux, the limit applies to the target alone, not to the path with it.
+        // As on Linux, the limit applies to the target alone, not to the target with the rest of the path.
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
@@ -152,7 +153,7 @@ impl<S: System> Walk<'_, S> {
     }
 }
 
-/// Length of a path up to its last name, with the slash before it.
+/// Returns the length of a path without its last name, but with the slash before the last name.
 fn length_of_directories(path: &[u8]) -> usize {
     let is_slash = |byte: &u8| *byte == b'/';
     let end = path.iter().rposition(|byte| !is_slash(byte)).map_or(0, |last| last + 1);
@@ -169,7 +170,8 @@ impl<S: System> Vfs<S> {
             Known::Name(node) => node,
             Known::Nothing(lookup) => {
                 let found = match directory.ask_and_keep(name).await {
-                    // Cached names use memory, and inodes of the server.
+                    // `make_room` empties the name cache, since cached names use memory and inodes of the
+                    // server.
                     Err(error) if self.make_room(error) => directory.ask_and_keep(name).await,
                     found => found,
                 };
@@ -184,8 +186,8 @@ impl<S: System> Vfs<S> {
         node.ok_or(Errno::ENOENT)?.or_mounted()
     }
 
-    /// Removes a name, the attributes of its directory, and those of its present or former inode from the
-    /// caches, after a call that changes them.
+    /// Updates the caches after a call has changed a name. Removes the name, the attributes of its directory,
+    /// and the attributes of `node`, the inode that the name leads to or has led to.
     pub(super) fn forget_name(&self, directory: &Node<S>, name: &[u8], node: Option<&Node<S>>) {
         if directory.mount.has_validity() {
             self.names.remove(directory, name);
@@ -196,13 +198,14 @@ impl<S: System> Vfs<S> {
         }
     }
 
-    /// The directory at which a path begins.
+    /// Returns the directory at which a path begins.
     fn start_of(&self, path: &[u8]) -> Arc<Node<S>> {
         if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
     }
 
-    /// The directory of the last name of a path, and the position of that name, if the file system can walk
-    /// there in one step. Otherwise the directory at which the path begins.
+    /// Returns the directory of a path's last name and the position of that name, if the file system can walk
+    /// to the directory in one step. Otherwise, returns the directory at which the path begins and the
+    /// position 0.
     fn walk_directories(&self, path: &[u8]) -> Result<(Arc<Node<S>>, usize), Errno> {
         let (start, length) = (self.start_of(path), length_of_directories(path));
         let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
@@ -228,8 +231,8 @@ impl<S: System> Vfs<S> {
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
-        // A file system in memory walks all directories in one step. If it cannot, this starts at the first
-        // name.
+        // A file system in memory may walk all directories in one step. Otherwise the walk starts at the
+        // first name.
         let (directory, position) = self.walk_directories(path)?;
         let mut walk = Walk { path: Cow::Borrowed(path), position, directory, links: 0 };
         loop {
@@ -243,7 +246,7 @@ impl<S: System> Vfs<S> {
                     continue;
                 }
                 Ok(node) => Some(node),
-                // A missing last name is no error here: the call may want to create it.
+                // A missing last name is not an error of the walk: the call may create the name.
                 Err(Errno::ENOENT) if is_last => None,
                 Err(error) => return Err(error),
             };

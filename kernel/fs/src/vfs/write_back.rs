@@ -1,16 +1,17 @@
-//! Write-back: consecutive small writes of a program to a file of a server are collected and written as one.
+//! Write-back: collects consecutive small writes of a program to a file on a server, and writes them in one
+//! request.
 //!
 //! The first write of a sequence is made at once. The writes that continue it are collected, for at most
 //! [`MAX_AGE`]. They are written out when the buffer is full, when the sequence ends, before any other
 //! request of this machine that depends on the file's contents or attributes, and when a descriptor of the
-//! file is closed. An error is reported to the opening that has written, by its next write, `fsync` or
-//! `close`, whichever comes first.
+//! file is closed. If that fails, the error is reported to the opening that made the writes, by its next
+//! `write`, `fsync` or `close`.
 //!
-//! Writes are collected only if the file system has twice the room for them. So a program that fills the file
-//! system gets the error from the write that does not fit.
+//! Writes are collected only if the file system has twice as much free space as they need. So a program that
+//! fills the file system gets the error from the write that does not fit, and not later.
 //!
-//! Each mount has a few slots. A slot has the collected bytes of one file and an asynchronous mutex, so that
-//! one call at a time adds to them or writes them out.
+//! Each mount has a few slots. A slot holds the collected bytes of one file, and an asynchronous mutex. The
+//! mutex ensures that only one call at a time adds bytes or writes them out.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -34,19 +35,20 @@ use crate::{FileSystem, Ino, System};
 /// Maximum time in nanoseconds for which data are collected.
 const MAX_AGE: u64 = 1_000_000_000;
 
-/// Maximum size in bytes of a write that is collected: copying a larger one takes longer than a request.
+/// Maximum size in bytes of a write that is collected. Copying a larger write takes longer than a request.
 const MAX_SIZE: usize = 64 << 10;
 
-/// Time in nanoseconds for which an answer about the free space of the file system is used.
+/// Time in nanoseconds for which the known free space of the file system is used before the server is asked
+/// again.
 const MAX_ROOM_AGE: u64 = 1_000_000_000;
 
-/// Number of files of a mount whose writes can be collected at a time. The slot of a file is its inode number
-/// modulo this.
+/// Number of files of a mount whose writes can be collected at the same time. The slot of a file is its inode
+/// number modulo this.
 const SLOTS: usize = 8;
 
-/// The inode of an opening, as far as writing needs it. Dropping this drops the reference to the inode.
+/// The operations on an inode that writing back needs. Dropping the value drops the reference to the inode.
 pub(super) trait WrittenInode: Send + Sync {
-    /// Its file system.
+    /// Returns the file system of the inode.
     fn file_system(&self) -> &dyn FileSystem;
 
     /// Removes the cached attributes of the inode, since a write changes them.
@@ -59,24 +61,25 @@ impl Debug for dyn WrittenInode {
     }
 }
 
-/// An opening of a file whose writes are collected. The inode is released after they are written.
+/// An opening of a file whose writes are collected. Collected writes keep a reference to it, so it is
+/// dropped, and the inode released, only after they are written out.
 #[derive(Debug)]
 pub(super) struct Opening {
     written: Arc<dyn WrittenInode>,
     inode: OpenInode,
     /// Maximum number of collected bytes.
     max: usize,
-    /// Error number of a collected write that failed; 0: none.
+    /// Error number of a collected write that failed; 0 if there is no error to report.
     error: AtomicI32,
 }
 
 impl Opening {
-    /// Creates the opening of an inode. Dropping it releases the inode. `None` if its writes are not to be
-    /// collected; then the inode is not released.
+    /// Creates the opening of an inode. Dropping it releases the inode. Returns `None` if writes to this
+    /// inode are not to be collected. Then the inode is not released.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`: the inode is released.
+    /// `ENOMEM`. Then the inode is released.
     pub(super) fn new<S: System>(
         written: Arc<dyn WrittenInode>,
         inode: OpenInode,
@@ -90,7 +93,8 @@ impl Opening {
         S::arc(opening).map(Some).ok_or(Errno::ENOMEM)
     }
 
-    /// Fails with the error of the collected writes, which is reported once.
+    /// Fails with the error of the collected writes if there is one, and clears it, so it is reported only
+    /// once.
     pub(super) fn take_error(&self) -> Result<(), Errno> {
         match self.error.swap(0, Relaxed) {
             0 => Ok(()),
@@ -115,12 +119,12 @@ impl Drop for Opening {
 /// Collected writes, and the sequence that they continue.
 #[derive(Debug)]
 struct Collected {
-    /// The opening whose last write has ended at the offset `next`, and true if that write appended.
+    /// The opening whose last write ended at the offset `next`, and whether that write appended.
     writer: Weak<Opening>,
     is_appending: bool,
     next: u64,
-    /// The collected bytes, which end at `next`; the time of the first of them; and the opening that has
-    /// written them, `None` if there are no bytes.
+    /// The collected bytes, whose end is at the offset `next`; the time when the first of them was collected;
+    /// and the opening that wrote them, or `None` if there are no bytes.
     bytes: Vec<u8>,
     since: u64,
     opening: Option<Arc<Opening>>,
@@ -131,7 +135,7 @@ impl Collected {
         Self { writer: Weak::new(), is_appending: false, next: 0, bytes: Vec::new(), since: 0, opening: None }
     }
 
-    /// Returns true if a write continues the last one, and may be collected.
+    /// Returns true if a write continues the last write and may be collected.
     fn is_next(&self, opening: &Arc<Opening>, start: WriteAt, size: usize) -> bool {
         let is_next = match start {
             WriteAt::Offset(offset) => !self.is_appending && offset == self.next,
@@ -144,7 +148,7 @@ impl Collected {
             && self.writer.as_ptr() == Arc::as_ptr(opening)
     }
 
-    /// Collects a write that continues the last one. Returns false if there is no room.
+    /// Collects a write that continues the last write. Returns false if there is no room.
     fn add<S: System>(&mut self, opening: &Arc<Opening>, bytes: &[u8]) -> bool {
         let has_room = bytes.len() <= opening.max - self.bytes.len().min(opening.max);
         if !has_room || self.bytes.try_reserve(bytes.len()).is_err() {
@@ -159,8 +163,8 @@ impl Collected {
         true
     }
 
-    /// Notes that an opening has written up to an offset. If the offset is not known, no write can continue
-    /// this one.
+    /// Notes that an opening has written bytes up to the offset `end`. If `end` is not known, no later write
+    /// can continue this write.
     fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: Option<u64>) {
         if self.opening.is_some() {
             return;
@@ -178,13 +182,13 @@ impl Collected {
         self.opening.as_ref().map(|opening| opening.inode.ino)
     }
 
-    /// Writes out the collected bytes. Returns the error, which the opening reports, too.
+    /// Writes out the collected bytes. Returns the error if that fails. The opening reports the error, too.
     async fn write_out(&mut self) -> Option<Errno> {
         let opening = self.opening.take()?;
         let error = self.write_with(&opening).await.err();
         if let Some(error) = error {
             opening.error.store(error.number(), Relaxed);
-            // The offset of the next write is not certain, so it is made at once.
+            // The offset of the next write is not certain, so the next write must not be collected.
             self.writer = Weak::new();
         }
         self.bytes.clear();
@@ -204,7 +208,7 @@ impl Collected {
             match written.end {
                 Some(end) if self.is_appending => self.next = end,
                 Some(_) => {}
-                // The end of the file is not known, so the next write is made at once.
+                // The end of the file is not known, so the next write must not be collected.
                 None => self.writer = Weak::new(),
             }
         }
@@ -212,10 +216,10 @@ impl Collected {
     }
 }
 
-/// The collected writes of one file at a time.
+/// A place for collected writes. It holds the writes of one file at a time.
 #[derive(Debug)]
 struct Slot<S: System> {
-    /// Number of the inode that has collected writes; 0: none.
+    /// Number of the inode that has collected writes in this slot; 0 if there are none.
     ino: AtomicU64,
     /// The mutex of the slot, and the collected writes while no call has locked it.
     state: Lock<S, (AsyncMutex, Collected)>,
@@ -227,7 +231,7 @@ impl<S: System> Slot<S> {
         Self { ino: AtomicU64::new(0), state: Mutex::const_new(RawMutex::INIT, state) }
     }
 
-    /// Waits until no other call uses the slot, and takes its collected writes.
+    /// Waits until no other call uses the slot, and takes the collected writes out of it.
     ///
     /// # Errors
     ///
@@ -268,8 +272,8 @@ impl<S: System> DerefMut for SlotGuard<'_, S> {
 impl<S: System> Drop for SlotGuard<'_, S> {
     fn drop(&mut self) {
         let collected = mem::replace(&mut self.collected, Collected::new());
-        // Stored before the slot is released: from then on, other calls decide by it whether they must write
-        // out.
+        // This must precede the release of the slot, because other calls read `ino` to decide whether they
+        // must write out.
         self.slot.ino.store(collected.ino().map_or(0, |ino| ino.0), Release);
         let mut state = self.slot.state.lock();
         let empty = mem::replace(&mut state.1, collected);
@@ -283,13 +287,13 @@ impl<S: System> Drop for SlotGuard<'_, S> {
 /// Last known free space of the file system.
 #[derive(Clone, Copy, Debug)]
 struct Room {
-    /// Time at which the file system was asked; `None`: never.
+    /// Time at which the file system was asked; `None` if it was never asked.
     since: Option<u64>,
     /// Number of bytes that may still be collected.
     left: u64,
 }
 
-/// The collected writes of all files of a mount.
+/// The write-back state of a mount: the collected writes of all its files.
 #[derive(Debug)]
 pub(super) struct WriteBack<S: System> {
     /// Allocated for the first write.
@@ -305,12 +309,12 @@ impl<S: System> WriteBack<S> {
         Self { slots: OnceBox::new(), room: Mutex::const_new(RawMutex::INIT, room), data_collected }
     }
 
-    /// The slot of an inode, if the slots have been allocated.
+    /// Returns the slot of an inode, if the slots have been allocated.
     fn slot(&self, ino: Ino) -> Option<&Slot<S>> {
         self.slots.get()?.get(to_usize(ino.0) % SLOTS)
     }
 
-    /// All slots, if they have been allocated.
+    /// Iterates over the slots, if they have been allocated.
     fn all(&self) -> impl Iterator<Item = &Slot<S>> {
         self.slots.get().into_iter().flatten()
     }
@@ -320,8 +324,8 @@ impl<S: System> WriteBack<S> {
         self.slot(ino).is_some_and(|slot| slot.ino.load(Acquire) == ino.0)
     }
 
-    /// Returns true if the maximum of an opening may be collected: the file system has at least twice the
-    /// room. It is asked once per [`MAX_ROOM_AGE`].
+    /// Returns true if the file system has at least twice the space that an opening's collected writes can
+    /// need. Asks the file system at most once per [`MAX_ROOM_AGE`].
     async fn has_room(&self, opening: &Opening) -> bool {
         let (now, size) = (S::monotonic(), opening.max as u64);
         let take = || {
@@ -338,13 +342,14 @@ impl<S: System> WriteBack<S> {
         }
         let file_system = opening.written.file_system();
         let usage = complete(|call| file_system.statfs(call)).await;
-        // Half of the free space, as the documentation of this module says. An unknown amount counts as none.
+        // Half of the free space may be collected, as the module documentation says. If the free space is not
+        // known, it counts as 0.
         let free = usage.map_or(0, |usage| usage.free_blocks.saturating_mul(usage.block_size.into()));
         *self.room.lock() = Room { since: Some(now), left: free / 2 };
         take().unwrap_or(false)
     }
 
-    /// Writes, or collects the write. An error may be that of an earlier write.
+    /// Makes a write, or collects it. A returned error may belong to an earlier, collected write.
     ///
     /// # Errors
     ///
@@ -365,8 +370,8 @@ impl<S: System> WriteBack<S> {
             return Ok(written);
         }
         drop(collected);
-        // The slot is not kept during the write, which may take long. If another call uses it meanwhile,
-        // `note` starts a new sequence or leaves the other one alone.
+        // The slot is not held during the request, which may take long. If another call uses the slot
+        // meanwhile, `note` either starts a new sequence or leaves the sequence of the other call as it is.
         let written = opening.write(start, bytes).await?;
         if let Ok(mut collected) = slot.acquire().await {
             collected.note(opening, start, written.end);
@@ -383,7 +388,7 @@ impl<S: System> WriteBack<S> {
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Option<Written>, Errno> {
-        // The slot is in use for another file, which keeps it. This write is made at once.
+        // Another file uses the slot and keeps it. This write is not collected.
         if collected.ino().is_some_and(|ino| ino != opening.inode.ino) {
             return Ok(None);
         }
@@ -393,7 +398,7 @@ impl<S: System> WriteBack<S> {
             let may_begin = is_next && is_first && self.has_room(opening).await && (self.data_collected)();
             if is_next && (may_begin || !is_first) && collected.add::<S>(opening, bytes) {
                 let written = Written { count: bytes.len(), end: Some(collected.next) };
-                // Set before the call returns: other threads must see that there are collected writes.
+                // `ino` must be set before the call returns, so that other threads see the collected writes.
                 collected.slot.ino.store(opening.inode.ino.0, Release);
                 opening.written.forget_attr();
                 return Ok(Some(written));
@@ -418,7 +423,7 @@ impl<S: System> WriteBack<S> {
             && slot.ino.load(Acquire) == ino.0
         {
             let mut collected = slot.acquire().await?;
-            // Another file may have got the slot while this call was waiting for it.
+            // The slot may have changed to another file while this call was waiting for it.
             if collected.ino() == Some(ino) {
                 error = collected.write_out().await;
                 collected.bytes = Vec::new();
@@ -427,8 +432,8 @@ impl<S: System> WriteBack<S> {
         Ok(error)
     }
 
-    /// Writes out as [`Self::write_out`], before the size of the file changes. Ends the sequence, since
-    /// writes at the new end do not continue it.
+    /// Does [`Self::write_out`] before the size of the file changes. Also ends the sequence of writes,
+    /// because a write at the new end of the file does not continue it.
     ///
     /// # Errors
     ///
@@ -443,8 +448,8 @@ impl<S: System> WriteBack<S> {
         Ok(())
     }
 
-    /// Writes out all collected writes, or with `is_due` only those that are old enough, and frees their
-    /// memory. Returns the time at which the rest is due.
+    /// Writes out all collected writes, or with `is_due` only the writes that are old enough, and frees their
+    /// memory. Returns the time at which the remaining writes are due, if any remain.
     ///
     /// # Errors
     ///
@@ -464,7 +469,8 @@ impl<S: System> WriteBack<S> {
         Ok(next)
     }
 
-    /// Drops the collected writes when the mounts are dropped: they refer to the mounts.
+    /// Drops the collected writes. This breaks reference cycles when the mounts are dropped, because
+    /// collected writes refer to mounts.
     pub(super) fn clear(&self) {
         for slot in self.all() {
             let collected = mem::replace(&mut slot.state.lock().1, Collected::new());

@@ -25,7 +25,8 @@ fn header(message: &[u8]) -> InHeader {
     InHeader::read_from_prefix(message).expect("a header").0
 }
 
-/// A client of a server that replies to requests of a kind as `answer` says, and else as it should.
+/// A client of a server that uses `answer` to reply to one kind of request, and replies correctly to all
+/// others.
 fn client_of(
     opcode: Opcode,
     mut answer: impl FnMut(u64) -> Vec<u8> + Send + 'static,
@@ -191,7 +192,7 @@ fn write_of_more_than_was_sent_stops_the_server() {
     };
     assert_eq!(run(file.write(b"four")), Ok(4));
     assert_eq!((run(file.write_at(0, b"one")), transport.is_stopped()), (Err(Errno::EIO), true));
-    // Of collected writes as well.
+    // The same applies to collected writes.
     let (client, transport) =
         client_of(Opcode::Write, |unique| reply(unique, Ok(vec![4, 0, 0, 0, 0, 0, 0, 0])));
     let vfs = mounted(Arc::new(client));

@@ -1,4 +1,4 @@
-//! How directories are listed.
+//! Tests of how directories are listed.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -40,10 +40,11 @@ fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
         let expected = [(b"a".to_vec(), FileType::Directory), (b"b".to_vec(), FileType::Symlink)];
         assert_eq!(found, expected);
         let forgotten: Vec<u64> = taken(&messages, Opcode::Forget);
-        // The node of `..` is that of another directory, to which there is no reference.
+        // The node of `..` belongs to another directory, to which the client has no reference.
         assert_eq!(forgotten, [1, 1], "{round}");
     }
-    // Other directories, and this one when it is opened again, are asked for names alone at first.
+    // Listings of other directories, and of this directory after it is opened again, at first ask only for
+    // names.
     run(vfs.create_directory(b"/m/other", 0o755)).expect("a directory");
     drop(directory);
     for path in ["/m/other", "/m"] {
@@ -54,7 +55,7 @@ fn types_that_the_server_does_not_know_are_those_of_the_attributes() {
     }
 }
 
-/// Kinds of the messages, which are removed.
+/// Returns the kinds of the messages so far, and removes the messages from the record.
 fn opcodes(messages: &Messages) -> Vec<Opcode> {
     let messages = core::mem::take(&mut *messages.lock());
     let header = |message: &Vec<u8>| InHeader::read_from_prefix(message).expect("a header").0;
@@ -76,7 +77,7 @@ fn inodes_of_a_listing_are_kept_or_given_back() {
         |path: &[u8]| run(vfs.metadata(path, hermit_fs::Symlinks::Keep)).map(|found| found.attr.number);
     let directory = open(&vfs, "/m", O_RDONLY | O_DIRECTORY);
     let list = |result: ControlFlow<()>| {
-        // A file that is asked for is the reason to ask for inodes.
+        // A lookup of a file is the reason for listings to ask for inodes.
         assert!(metadata(b"/m/file").is_ok());
         run(directory.seek(0, hermit_fs::Whence::Start)).expect("a position");
         messages.lock().clear();
@@ -89,7 +90,8 @@ fn inodes_of_a_listing_are_kept_or_given_back() {
     assert_eq!(opcodes(&messages), []);
     vfs.forget_names();
     assert_eq!(taken::<u64>(&messages, Opcode::Forget), [1, 1]);
-    // The first entry only, which is kept: the other one is given back.
+    // Reads only the first entry. Its inode is kept; the reference to the inode of the other entry is
+    // dropped.
     assert_eq!(list(ControlFlow::Break(())), [Opcode::Readdirplus, Opcode::Forget]);
     vfs.forget_names();
     assert_eq!(taken::<u64>(&messages, Opcode::Forget), [1]);

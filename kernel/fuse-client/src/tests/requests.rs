@@ -27,15 +27,15 @@ const SIZE: usize = 20_000;
 
 pub(super) type Messages = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A virtual file system on a server, the way to it, and the messages that it gets. `answer` replies in its
-/// place, unless it returns `None`.
+/// Creates a virtual file system on a server, with the transport and a record of the messages that the server
+/// gets. `answer` replies in place of the server, unless it returns `None`.
 pub(super) fn recorded(
     answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
     recorded_by(|transport| transport, answer)
 }
 
-/// [`recorded`] with a changed transport.
+/// Does [`recorded`] with a changed transport.
 fn recorded_by(
     change: impl FnOnce(ModelTransport) -> ModelTransport,
     mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
@@ -51,7 +51,7 @@ fn recorded_by(
     (mounted(Arc::new(client)), transport, messages)
 }
 
-/// Structures of the messages of a kind, which are removed.
+/// Returns the structures of the messages of a kind, and removes these messages from the record.
 pub(super) fn taken<T: FromBytes>(messages: &Messages, opcode: Opcode) -> Vec<T> {
     let messages = core::mem::take(&mut *messages.lock());
     let parsed = messages.iter().map(|message| InHeader::read_from_prefix(message).expect("a header"));
@@ -95,7 +95,7 @@ fn read_pieces(file: &OpenFile<TestSystem>, size: usize) {
 fn reads_across_the_end_of_what_was_read_ahead_are_complete() {
     let (vfs, _, messages) = recorded(|_, _| None);
     let file = file(&vfs);
-    // Larger ones may be short: the transport has no memory for them at times.
+    // Larger pieces may be short, because the transport sometimes has no memory for them.
     let sizes: &[usize] = if cfg!(miri) { &[199, 1000] } else { &[7, 99, 300, 1000] };
     for &size in sizes {
         messages.lock().clear();
@@ -115,7 +115,7 @@ fn small_reads_one_after_the_other_are_few_requests() {
     // The first two pieces, pieces of the transport's maximum, and the end.
     assert!(reads.len() <= 8, "{reads:?}");
     assert!(reads[0].size == 100 && reads[1].size > 1000);
-    // Neither reads in another order nor large ones ask for more.
+    // Reads in another order and large reads do not read ahead.
     for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000), (5000, MAX_AHEAD)] {
         read(&file, offset, size);
         let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
@@ -124,11 +124,11 @@ fn small_reads_one_after_the_other_are_few_requests() {
     }
 }
 
-/// Size in bytes of the largest requests of the servers that there are.
+/// Size in bytes of the largest requests that existing servers accept.
 const LARGE: usize = 1 << 20;
 
-/// A server and a transport whose requests have up to [`LARGE`] bytes, and whose files have no end. Their
-/// contents are not kept.
+/// A server and a transport whose requests have up to [`LARGE`] bytes. The server's files have no end, and it
+/// does not store their contents.
 fn large() -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let init = InitOut {
         major: 7,
@@ -215,7 +215,7 @@ fn data_read_ahead_are_dropped_after_changes_and_in_time() {
     assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
 }
 
-/// Writes to a file, and flushes it; returns the results, and the number of `Flush`.
+/// Writes to a file and flushes it. Returns the results, and the number of `Flush` messages.
 fn flushes(errors: [i32; 3]) -> ([Result<(), Errno>; 3], usize) {
     let mut errors = errors.into_iter();
     let (vfs, _, messages) = recorded(move |header, _| {
@@ -261,7 +261,7 @@ fn space_of_removed_files_can_be_used_at_once() {
         };
         assert_eq!(error, Errno::ENOSPC);
         assert!(size > RAMFS_SIZE / 4 * 3, "{size} bytes in round {round}");
-        // The messages that end the file's use arrive only when a call waits for that.
+        // The server handles the last messages about the file only when a call waits for this.
         transport.be_late();
         run(vfs.remove_file(b"/m/file")).expect("a file");
     }

@@ -30,7 +30,8 @@ use super::system::TestSystem;
 const DIRECTORY: u64 = 1 << 40;
 const APPENDING: u64 = 1 << 41;
 
-/// A ramfs, and copies of its files' contents: reading those of a ramfs needs unsafe code.
+/// A ramfs, and copies of the contents of its files. The copies are needed because reading from a ramfs needs
+/// unsafe code.
 #[derive(Debug)]
 pub(super) struct Files {
     ramfs: RamFs<TestSystem>,
@@ -44,7 +45,8 @@ impl Files {
         Self::with_validity(ramfs, 0)
     }
 
-    /// Files whose names and attributes may be kept for a number of seconds, and are listed along with names.
+    /// Creates files whose names and attributes may be cached for a number of seconds. Listings return the
+    /// attributes along with the names.
     pub(super) fn with_validity(ramfs: RamFs<TestSystem>, validity: u64) -> Arc<Self> {
         Arc::new(Self { ramfs, contents: Mutex::default(), validity })
     }
@@ -91,7 +93,7 @@ impl Files {
     }
 }
 
-/// A reply to a request, whose header it repeats.
+/// Creates a reply to a request. The header has the request's identifier.
 pub(super) fn reply(unique: u64, result: Result<Vec<u8>, i32>) -> Vec<u8> {
     let (error, payload) = result.map_or_else(|error| (-error, Vec::new()), |payload| (0, payload));
     let len = u32::try_from(size_of::<OutHeader>() + payload.len()).unwrap();
@@ -280,7 +282,7 @@ fn readdir(files: &Files, ino: Ino, body: &ReadIn, is_plus: bool) -> Result<Vec<
             ControlFlow::Continue(())
         })
     })?;
-    // It breaks where there is no room.
+    // The listing stops at the first entry that has no room.
     let _: ControlFlow<()> =
         entries.iter().try_for_each(|(number, off, name, kind)| push(*number, *off, name, (*kind).into()));
     bytes.truncate(filled);

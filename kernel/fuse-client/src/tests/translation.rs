@@ -1,4 +1,4 @@
-//! Calls behave as on the ramfs behind the server.
+//! Calls by way of the client and the server have the same results as calls on the ramfs itself.
 
 use alloc::format;
 use alloc::string::String;
@@ -74,8 +74,8 @@ fn open(vfs: &TestVfs, path: &str, flags: i32) -> Result<Arc<OpenFile<TestSystem
     }
 }
 
-/// Reads until the end of the file or of `size`. The bytes are not visible without unsafe code; their number
-/// is, and [`contents`] compares them.
+/// Reads up to `size` bytes, or to the end of the file. Only the number of bytes is checked here, because the
+/// bytes are not visible without unsafe code. [`contents`] compares the bytes.
 fn read(file: &OpenFile<TestSystem>, offset: u64, size: usize) -> Result<usize, Errno> {
     let mut memory: Vec<u8> = Vec::with_capacity(size);
     let mut buffer = ReadBuffer::new(&mut memory.spare_capacity_mut()[..size]);
@@ -200,16 +200,16 @@ proptest! {
         same_as_on_the_server(Files::new(ramfs()), u64::MAX, &steps)?;
     }
 
-    // Nothing else changes the files, so names and attributes may be kept for ever. They keep inodes in use,
-    // whose numbers are not given to others then.
+    // Nothing else changes the files, so names and attributes may be cached without a time limit. Cached
+    // names keep their inodes in use, so the numbers of these inodes are not used again.
     #[test]
     fn calls_with_caches_behave_as_on_the_server(steps in vec(step(), 1..if cfg!(miri) { 12 } else { 40 })) {
         same_as_on_the_server(Files::with_validity(ramfs(), 1 << 30), 0, &steps)?;
     }
 }
 
-/// Checks that each step has the same result by way of a server and without one, and that no reference is
-/// left.
+/// Checks that each step has the same result with a server and without one, and that no reference is left at
+/// the end.
 fn same_as_on_the_server(files: Arc<Files>, shown: u64, steps: &[Step]) -> Result<(), TestCaseError> {
     let (vfs, transport, files) = client_of(files);
     let direct = mounted(Arc::new(ramfs()));

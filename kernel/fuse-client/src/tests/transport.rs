@@ -1,4 +1,4 @@
-//! A transport whose replies arrive late, and that has no room for each third request at first.
+//! A transport whose replies arrive late. At first, it has no room for every third request.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -56,7 +56,7 @@ impl ModelTransport {
         Self { max_data, ..self }
     }
 
-    /// Lets nanoseconds pass.
+    /// Advances the clock by a number of nanoseconds.
     pub(super) fn pass(&self, nanoseconds: u64) {
         self.state.lock().now += nanoseconds;
     }
@@ -174,7 +174,7 @@ impl Transport for ModelTransport {
         if state.sent - (state.late.len() as u64) >= count || state.is_stopped {
             return Poll::Ready(());
         }
-        // One after the other, the last one first.
+        // The messages are handled one after the other, the last one first.
         let message = state.late.pop().expect("a message");
         drop(state);
         (self.serve.lock())(&message);

@@ -1,4 +1,4 @@
-//! Small writes are collected, and only the server sees a difference.
+//! Tests of collected small writes: only the server can notice that they are collected.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -37,7 +37,7 @@ const MAX: usize = 5000;
 /// `O_SYNC` of Linux.
 const O_SYNC: i32 = 0o4_010_000;
 
-/// Kinds of the messages so far, which are removed.
+/// Returns the kinds of the messages so far, and removes the messages from the record.
 fn kinds(messages: &Messages) -> Vec<Opcode> {
     let headers = core::mem::take(&mut *messages.lock());
     let headers = headers.iter().map(|message| InHeader::read_from_prefix(message).expect("a header").0);
@@ -135,7 +135,7 @@ fn collected_writes_are_sent_in_time_and_before_the_release() {
 fn appended_pieces_are_collected() {
     let (vfs, _, messages) = recorded(|_, _| None);
     let file = collecting(&vfs, &messages, O_APPEND);
-    // The position is known without the server.
+    // The position is known without asking the server.
     assert_eq!(run(file.seek(0, hermit_fs::Whence::Current)), Ok(150));
     let other = open(&vfs, "/m/file", O_WRONLY | O_APPEND);
     write(&other, 30);
@@ -147,7 +147,7 @@ fn appended_pieces_are_collected() {
     assert_eq!(run(file.seek(0, hermit_fs::Whence::Current)), Ok(30));
 }
 
-/// The server has appended the bytes, and does not say where.
+/// The server has appended the bytes, but does not report their offset.
 #[test]
 fn append_after_which_the_size_is_unknown_leaves_the_position() {
     let is_failing = Arc::new(AtomicBool::new(false));
@@ -163,7 +163,7 @@ fn append_after_which_the_size_is_unknown_leaves_the_position() {
     is_failing.store(true, Relaxed);
     write(&file, 3);
     assert_eq!(position(), Ok(40));
-    // No write follows on one whose place is unknown: none is collected.
+    // No write continues a write whose offset is unknown, so no write is collected.
     messages.lock().clear();
     write(&file, 3);
     assert_eq!((writes(&messages).len(), position()), (1, Ok(40)));
@@ -186,7 +186,7 @@ fn errors_of_collected_writes_are_reported_once() {
             });
             let file = collecting(&vfs, &messages, 0);
             if is_seen_before {
-                // Another call writes, which does not fail by it.
+                // Another call writes out the data, and does not fail because of the error.
                 assert_eq!(run(file.metadata()).expect("metadata").attr.size, 100);
             } else if index == 0 {
                 run(vfs.write_back(0, false)).expect("memory");
@@ -222,7 +222,7 @@ fn what_must_be_written_at_once_is_not_collected() {
     assert_eq!(count(0, none, 1 << 30), 1);
     assert_eq!(count(0, OpenReply::DIRECT_IO, 1 << 30), 10);
     assert_eq!(count(O_SYNC, none, 1 << 30), 10);
-    // There must be twice the room.
+    // Writes are collected only if there is twice the space that they need.
     assert_eq!(count(0, none, 2 * MAX as u64), 1);
     assert_eq!(count(0, none, 2 * MAX as u64 - 1), 10);
 }

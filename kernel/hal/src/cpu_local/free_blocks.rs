@@ -57,7 +57,7 @@ const FIRST: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, first);
 /// Offset of [`FreeList::room`] of the first list in the CPU-local block.
 const ROOM: usize = offset_of!(CpuLocal, heap) + offset_of!(FreeList, room);
 
-/// Takes a block as [`FreeList::pop`], from a list of the calling CPU. Interrupts are masked.
+/// Takes a block from a list of the calling CPU, as [`FreeList::pop`] does. Interrupts are masked.
 #[inline]
 pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     // SAFETY: the block of each CPU is a `CpuLocal`. An offset is that of a list in it: `ListOffset::of`
@@ -76,7 +76,7 @@ pub(crate) fn pop(list: ListOffset) -> Option<NonNull<u8>> {
     Some(first)
 }
 
-/// Adds a block as [`FreeList::push`], to a list of the calling CPU. Interrupts are masked.
+/// Adds a block to a list of the calling CPU, as [`FreeList::push`] does. Interrupts are masked.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ impl FreeBlocks {
         Self([const { FreeList::new() }; size_classes::COUNT])
     }
 
-    /// Gives the lists their room.
+    /// Sets the initial room of each list.
     pub(crate) fn init(&self) {
         self.lists().for_each(|(class, list)| list.init(class));
     }
@@ -150,7 +150,8 @@ impl FreeList {
         Some(first)
     }
 
-    /// Adds a block. `false` if the list is full now, so that a batch should go back to the heap.
+    /// Adds a block. Returns false if the list is full now: the caller should then return a batch to the
+    /// heap.
     ///
     /// # Safety
     ///
@@ -186,7 +187,7 @@ impl FreeList {
         true
     }
 
-    /// Number of blocks that a refill takes from the heap, the caller's own one included.
+    /// Number of blocks that a refill takes from the heap, including the block for the caller itself.
     pub(crate) fn next_batch(&self, class: usize) -> u32 {
         let batch = self.batch.load(Relaxed);
         let max = u32::try_from(size_classes::batch(class)).unwrap_or(1);
@@ -264,7 +265,7 @@ mod tests {
         (0..130).for_each(|_| assert!(push(&list)));
         assert!(!refill(&list));
         assert!(!refill(&list));
-        // The list accepts one more block, which makes it full, and not any number.
+        // The list accepts exactly one more block, which makes it full.
         assert!(!push(&list));
         assert_eq!(core::iter::from_fn(|| list.pop()).count(), LIMIT);
     }

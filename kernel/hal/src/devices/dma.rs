@@ -51,7 +51,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// The address of `size` bytes at an offset.
+    /// Address of the `size` bytes at an offset.
     ///
     /// # Panics
     ///

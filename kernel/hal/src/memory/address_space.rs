@@ -1,4 +1,5 @@
-//! The kernel's address space: page tables, and the platform's mappings beside them ([`crate::ops::Mmu`]).
+//! The kernel's address space: page tables, and the mappings that the platform keeps in addition
+//! ([`crate::ops::Mmu`]).
 
 use hermit_paging::{Access, MappedPage, PageAttributes, PageTable, PagingError, TableMemory, Translation};
 
@@ -59,8 +60,8 @@ impl AddressSpace {
         size: u64,
         found: &mut impl FnMut(MappedPage),
     ) -> Result<(), PagingError> {
-        // Split first: then the page tables need no memory for the change, so it cannot fail after the
-        // platform's mappings have changed.
+        // Splits large pages first. Then the change of the page tables needs no memory, so it cannot fail
+        // after the platform's mappings have changed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().unmap(address, size)?;
         self.0.unmap(tables, address, size, found)
@@ -70,8 +71,8 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NotMapped`] if a part is not mapped, and those of [`PageTable::unmap_pages`]. Then
-    /// nothing has changed.
+    /// [`PagingError::NotMapped`] if a part is not mapped, and the errors of [`PageTable::unmap_pages`].
+    /// After an error nothing has changed.
     pub(super) fn unmap_pages(
         &mut self,
         tables: &mut impl TableMemory,
@@ -88,8 +89,8 @@ impl AddressSpace {
         self.0.unmap_pages(tables, address, size, found)
     }
 
-    /// Frees the empty tables of a range. Nothing is mapped in it, neither in the page tables nor by the
-    /// platform.
+    /// Frees the empty page tables of a range. Nothing may be mapped in the range, neither in the page tables
+    /// nor by the platform.
     pub(super) fn free_empty_tables(
         &mut self,
         tables: &mut impl TableMemory,
@@ -111,8 +112,8 @@ impl AddressSpace {
         if !self.0.is_mapped(tables, address, size)? {
             return Err(PagingError::NotMapped);
         }
-        // Split first: then the page tables need no memory for the change, so it cannot fail after the
-        // platform's mappings have changed.
+        // Splits large pages first. Then the change of the page tables needs no memory, so it cannot fail
+        // after the platform's mappings have changed.
         self.0.split_boundaries(tables, address, size)?;
         ops::mmu().protect(address, size, access)?;
         self.0.protect(tables, address, size, access)

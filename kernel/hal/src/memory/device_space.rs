@@ -7,10 +7,10 @@ use hermit_interface::boot_info::{Parsed, Region};
 /// continues above.
 const HOLE_END: u64 = 4 << 30;
 
-/// Physical addresses without memory: all above the last memory, and those between the memory below 4 GiB and
-/// 4 GiB.
+/// Physical addresses without memory: those between the end of the low memory and 4 GiB, and those above 4
+/// GiB and all memory.
 ///
-/// Addresses in tables of the firmware or in registers of devices are checked against it, so that the kernel
+/// The kernel checks addresses from the firmware's tables and from devices against this space, so that it
 /// never takes its own memory for registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceSpace {
@@ -21,7 +21,8 @@ pub(super) struct DeviceSpace {
 }
 
 impl DeviceSpace {
-    /// The addresses that are above all memory in the boot information, whether free or in use.
+    /// Addresses that have no memory according to the boot information, neither free memory nor memory in
+    /// use.
     pub(super) fn of(info: &Parsed<'_>) -> Self {
         let fixed = info.fixed;
         let boot_info = (&raw const *fixed).addr() as u64;
@@ -31,7 +32,7 @@ impl DeviceSpace {
             fixed.symbols.table,
             fixed.symbols.strings,
             fixed.tree,
-            // The boot information itself, by its address in the direct map.
+            // The boot information itself. Its address in the direct map gives the physical address.
             Region { start: boot_info.saturating_sub(fixed.direct_map.start), size: fixed.size() as u64 },
         ];
         let all = || info.regions.iter().chain(&in_use).filter(|region| region.size != 0);

@@ -1,5 +1,5 @@
-//! Mapping of fresh memory. Frames are allocated and mapped under the memory lock. Between these steps they
-//! are filled with zero without the lock, so that other CPUs do not wait for that.
+//! Mapping of fresh memory. Frames are allocated and mapped under the memory lock. Between these two steps
+//! the frames are filled with zero without the lock, so that other CPUs do not wait for the filling.
 
 use hermit_interface::address::{LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_paging::{Access, PagingError};
@@ -33,8 +33,9 @@ pub(super) fn map(address: u64, size: u64, access: Access, contents: Contents) -
     Ok(())
 }
 
-/// Maps fresh memory at an address, if there is enough for `left` bytes. Maps at most a large page and does
-/// not cross its end, so that the next piece may be a large page. Returns the size of the piece.
+/// Maps a first piece of `left` bytes of fresh memory at an address, if there is enough memory for all of
+/// them. The piece does not cross the end of a large page, so that the next piece may be a large page.
+/// Returns the size of the piece.
 fn map_piece(address: u64, left: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = left.min(LARGE_PAGE_SIZE - address % LARGE_PAGE_SIZE);
     let mut frames =
@@ -47,19 +48,19 @@ fn map_piece(address: u64, left: u64, access: Access, contents: Contents) -> Res
     Ok(size)
 }
 
-/// Maps the first page of a new stack, and not from the reserve.
+/// Maps the first page of a new stack. Does not use the reserve for growing stacks.
 pub(super) fn map_first_stack_page(address: u64) -> Result<(), OutOfMemory> {
     // The page, and one for a page table.
     map_page(address, |memory| memory.check_reserve(2 * PAGE_SIZE))
 }
 
-/// Maps a fresh page of a stack, from the reserve if need be.
+/// Maps a fresh page of a growing stack. Uses the reserve if there is no other memory.
 pub(super) fn map_stack_page(address: u64) -> Result<(), OutOfMemory> {
     map_page(address, |_| Ok(()))
 }
 
-/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. If there is already a page, it
-/// stays: another CPU may have mapped it at the same time, or the last thread has left it.
+/// Maps a fresh page of a stack at a reserved address, if `check` succeeds. If a page is mapped there
+/// already, it stays: another CPU has mapped it at the same time, or the last thread has left it.
 fn map_page(
     address: u64,
     check: impl FnOnce(&MemoryState) -> Result<(), OutOfMemory>,
@@ -81,7 +82,7 @@ pub(super) fn map_block(address: u64, size: u64) -> Result<(), OutOfMemory> {
 }
 
 /// Maps physically contiguous memory with arbitrary contents at addresses of a lazy range where nothing is
-/// mapped. If there is already a page, it stays: another CPU may have touched it at the same time.
+/// mapped. If a page is mapped there already, it stays: another CPU may have touched it at the same time.
 pub(super) fn map_lazy_piece(address: u64, size: u64) -> Result<(), OutOfMemory> {
     let frames = paging::with(|memory| memory.check_reserve(size).and_then(|()| memory.take_frames(size)))?;
     match paging::with(|memory| memory.map_frames(address, frames, Access::Write)) {

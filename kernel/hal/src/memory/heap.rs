@@ -1,7 +1,7 @@
 //! The heap.
 //!
-//! Large blocks come straight from the frame allocator ([`large`]). All others come from [`blocks`], which
-//! claims [`pages`] of it. A feature selects the implementation of [`blocks`]:
+//! Large blocks come straight from the frame allocator ([`large`]). All other blocks come from [`blocks`],
+//! which claims [`pages`] from the frame allocator. A feature selects the implementation of [`blocks`]:
 //! | feature | blocks |
 //! | --- | --- |
 //! | none | free lists of each CPU above a shared allocator, talc, which frees pages again |
@@ -68,14 +68,14 @@ unsafe impl GlobalAlloc for KernelHeap {
     }
 }
 
-/// Returns true if a block comes straight from the frame allocator: talc searches long for such sizes, and
-/// cannot serve the largest.
+/// Returns true if a block of this size comes straight from the frame allocator. Talc would search long for
+/// such blocks, and cannot allocate the largest ones.
 #[inline]
 const fn is_large(size: usize) -> bool {
     size >= large::MIN_SIZE
 }
 
-/// Allocates a block if the calling CPU has no free one.
+/// Allocates a block when the calling CPU has no free block of the size.
 #[cold]
 #[inline(never)]
 fn allocate_slow(size: usize, align: usize) -> *mut u8 {
@@ -85,7 +85,7 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     }
     let take = || if is_large(size) { large::allocate(layout) } else { blocks::allocate_shared(layout) };
     let block = take().or_else(|| {
-        // The kernel may keep memory for reuse, which this frees before the second attempt.
+        // Frees the memory that the kernel keeps for reuse, before the second attempt.
         RECLAIM.get().filter(|_| interrupts::are_unmasked()).and_then(|reclaim| {
             reclaim();
             take()
@@ -94,9 +94,9 @@ fn allocate_slow(size: usize, align: usize) -> *mut u8 {
     block.map_or(ptr::null_mut(), NonNull::as_ptr)
 }
 
-/// Sets the function that frees memory that is kept for reuse, [`super::reclaim`] included; the first call
-/// counts. It is called when an allocation would fail, with no spinlock held. The caller may hold sleeping
-/// locks.
+/// Sets the function that frees the memory that the kernel keeps for reuse; the function also calls
+/// [`super::reclaim`]. Only the first call has an effect. The heap calls the function when an allocation
+/// would fail, with no spinlock held. The allocating thread may hold sleeping locks.
 pub fn set_reclaim(reclaim: fn()) {
     RECLAIM.call_once(|| reclaim);
 }
@@ -157,7 +157,7 @@ pub unsafe fn reallocate(pointer: *mut u8, old: usize, align: usize, size: usize
     unsafe { move_to(pointer, old, align, size) }
 }
 
-/// Changes the size of a block in place; `false` if that is impossible.
+/// Changes the size of a block in place. Returns false if that is impossible.
 ///
 /// # Safety
 ///
@@ -179,7 +179,8 @@ unsafe fn resize(pointer: *mut u8, old: usize, align: usize, size: usize) -> boo
     }
 }
 
-/// Moves a block to a new one of another size.
+/// Allocates a block of another size, moves the contents there, and frees the old block. Returns null if
+/// there is no memory.
 ///
 /// # Safety
 ///

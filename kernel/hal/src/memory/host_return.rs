@@ -1,9 +1,10 @@
 //! Return of free memory to the host.
 //!
 //! Each free marks its memory ([`hermit_memory::freed_units`]) under the memory lock, and sets [`DUE`] when
-//! enough was freed. The slow path of a free then calls [`notify`], without a spinlock, which makes the
-//! kernel start a thread. The thread calls [`return_freed`] once per period, until nothing was freed in a
-//! period. Memory is allocated while the host takes it back, so that no program gets it meanwhile.
+//! enough memory was freed. The slow path of a free then calls [`notify`], with no spinlock held. This makes
+//! the kernel start a thread, which calls [`return_freed`] once per period, until a period passes in which
+//! nothing was freed. While the host takes memory back, this memory counts as allocated, so that no program
+//! gets it.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -16,10 +17,10 @@ use crate::once::Once;
 use crate::ops::MemoryReturn;
 use crate::{interrupts, ops};
 
-/// True if enough memory was freed for a period.
+/// True if enough memory was freed to start the periods.
 static DUE: AtomicBool = AtomicBool::new(false);
 
-/// Function that starts the periods.
+/// Function that makes the kernel call [`return_freed`] once per period.
 static START: Once<fn()> = Once::new();
 
 /// A step of the search for memory to return.
@@ -31,13 +32,14 @@ pub(super) struct ReturnStep {
     pub(super) next: u64,
 }
 
-/// Records that enough memory was freed for a period. Called under the memory lock.
+/// Records that enough memory was freed to start the periods. Called under the memory lock.
 pub(super) fn set_due() {
     DUE.store(true, Relaxed);
 }
 
-/// Sets the function that starts the calls of [`return_freed`], once per period, unless they are running; the
-/// first call counts. It is called without a spinlock; the caller may hold sleeping locks.
+/// Sets the hook `start`. Only the first call has an effect. The hook makes the kernel call [`return_freed`]
+/// once per period, unless it does so already. It runs with no spinlock held, but the thread that runs it may
+/// hold sleeping locks.
 pub fn set_return_hook(start: fn()) {
     START.call_once(|| start);
 }
@@ -47,7 +49,7 @@ pub fn is_return_due() -> bool {
     DUE.load(Relaxed)
 }
 
-/// Starts the periods if enough memory was freed. If interrupts are masked, a later free does it.
+/// Starts the periods if enough memory was freed. If interrupts are masked, leaves that to a later free.
 pub(super) fn notify() {
     if is_return_due()
         && interrupts::are_unmasked()
@@ -64,7 +66,7 @@ pub struct TakenMemory(AddressRange);
 
 impl TakenMemory {
     /// Takes over physical memory, at most `MAX_RETURNED` bytes, that the caller has just allocated for this
-    /// alone.
+    /// purpose.
     pub(super) const fn new(range: AddressRange) -> Self {
         Self(range)
     }
@@ -92,29 +94,29 @@ unsafe impl FreeMemory for TakenMemory {
 /// Result of reporting memory to a device.
 #[derive(Debug)]
 pub enum Reported {
-    /// The host has discarded its contents.
+    /// The host has discarded the memory's contents.
     Discarded(TakenMemory),
-    /// There is no device, or it has failed: no memory returns any more. With `None`, the device may still
-    /// access the memory, so the memory is lost.
+    /// There is no device, or the device has failed, so no more memory can return to the host. `None` means
+    /// that the device may still access the memory; then the memory is lost.
     Refused(Option<TakenMemory>),
 }
 
-/// Returns free memory to the host, if nothing was allocated or freed in it in the last period. Begins the
-/// next period. `false` if no further period is needed: nothing was freed in the last one, or no memory
-/// returns any more.
+/// Returns the free memory to the host that was neither allocated nor freed during the last period, and
+/// begins the next period. Returns false if no further period is needed, because nothing was freed in the
+/// last period, or because no more memory can return.
 ///
-/// If only a device can return memory, `has_device` says whether there is one, and `report` passes memory to
-/// it.
+/// If only a device can return memory, `has_device` returns true if there is such a device, and `report`
+/// passes memory to the device.
 pub fn return_freed(has_device: impl FnOnce() -> bool, report: impl Fn(TakenMemory) -> Reported) -> bool {
     DUE.store(false, Relaxed);
-    // Checked even if there is no memory to report: while little memory is free there is none, and the
-    // periods would continue forever.
+    // Checks for the device even if there is no memory to report. Otherwise the periods would continue
+    // forever while little memory is free, since then there is never any memory to report.
     if ops::mmu().memory_return() == MemoryReturn::ByDevice && !has_device() {
         paging::with(stop_returning);
         return false;
     }
     let mut from = 0;
-    // The lock is held for a piece at a time.
+    // Takes the lock for one piece at a time, so that other CPUs need not wait for all of them.
     while let Some(ReturnStep { taken, next }) = paging::with(|memory| memory.take_returnable(from)) {
         if let Some(taken) = taken {
             let reported = return_taken(taken, &report);
@@ -137,7 +139,7 @@ pub(super) fn return_taken(taken: TakenMemory, report: impl FnOnce(TakenMemory) 
     Reported::Discarded(taken)
 }
 
-/// Frees memory again. `false` if no memory returns any more.
+/// Frees memory after it was reported. Returns false if no more memory can return.
 pub(super) fn finish_return(memory: &mut MemoryState, reported: Reported) -> bool {
     let (free, goes_on) = match reported {
         Reported::Discarded(taken) => (Some(taken), true),
@@ -153,7 +155,7 @@ pub(super) fn finish_return(memory: &mut MemoryState, reported: Reported) -> boo
 /// Ends the return of memory permanently.
 fn stop_returning(memory: &mut MemoryState) {
     memory.stop_returning();
-    // Frees may have set it since the period began. From now on they do not. Clearing it prevents another
-    // period.
+    // Frees may have set `DUE` since the period began, and no longer set it from now on. Clearing it prevents
+    // another period.
     DUE.store(false, Relaxed);
 }

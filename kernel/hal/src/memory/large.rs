@@ -6,8 +6,8 @@
 //!
 //! A block that cannot grow in place moves to other addresses by remapping its pages: nothing is copied, and
 //! no memory for a second block is needed meanwhile. The new part gets frames at once. If there is not enough
-//! free memory, it gets them when it is touched ([`lazy`](super::lazy)): a vector asks for twice its size,
-//! and may never use all of it.
+//! free memory, each page gets a frame when it is touched ([`lazy`](super::lazy)): a growing vector asks for
+//! twice its size, and may never use all of that.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -39,7 +39,7 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     contiguous.ok().or_else(|| map(size, align)).and_then(pointer)
 }
 
-/// Maps any frames as a block.
+/// Allocates a block that consists of any frames, and maps them.
 fn map(size: u64, align: u64) -> Option<u64> {
     let start = mapping::map_with(size, Access::Write, Contents::Any).ok()?;
     if start.is_multiple_of(align) {
@@ -74,7 +74,8 @@ pub(super) unsafe fn deallocate(block: *mut u8, size: usize) {
     free(block.addr() as u64, pages(size));
 }
 
-/// Changes the size of a block in place; `false` if the memory or the addresses after it are not free.
+/// Changes the size of a block in place. Returns false if the memory or the addresses after the block are not
+/// free.
 ///
 /// # Safety
 ///
@@ -97,8 +98,8 @@ pub(super) unsafe fn resize(block: *mut u8, old: usize, size: usize) -> bool {
     }
 }
 
-/// Extends a mapped block that ends at `end`; `false` if the addresses after it are in use, or if there is no
-/// memory.
+/// Extends a mapped block that ends at `end`. Returns false if the addresses after the block are in use, or
+/// if there is no memory.
 fn extend(end: u64, size: u64, old: u64) -> bool {
     if !mapping::take_at(end, size) {
         return false;
@@ -110,18 +111,18 @@ fn extend(end: u64, size: u64, old: u64) -> bool {
     is_extended
 }
 
-/// Gives memory to the addresses by which a block of the size `old` grows: now, or when they are touched.
+/// Maps memory at the addresses that are added to a block of the size `old`: now, or when they are touched.
 fn populate(start: u64, size: u64, old: u64) -> Result<(), OutOfMemory> {
     fresh::map(start, size, Access::Write, Contents::Any).or_else(|error| {
-        // A block that more than doubles is a request that no memory can meet, and not a growing vector's
-        // reserve.
+        // Growth beyond twice the old size is not the reserve of a growing vector. The program will touch
+        // this memory, which does not exist, so the allocation fails at once.
         let may_be_lazy = size <= old;
         if may_be_lazy { lazy::reserve(start, size) } else { Err(error) }
     })
 }
 
-/// Moves a block with its pages to addresses where it can grow to `size`. `None` if that is impossible: then
-/// nothing has changed.
+/// Moves a block with its pages to addresses where it can grow to `size`. Returns `None` if that is
+/// impossible; then nothing has changed.
 ///
 /// # Safety
 ///
@@ -133,7 +134,7 @@ pub(super) unsafe fn relocate(block: *mut u8, old: usize, align: usize, size: us
     if align as u64 > LARGE_PAGE_SIZE || size <= old {
         return None;
     }
-    // Large pages stay large if addresses and frames are aligned alike.
+    // The new addresses have the same offset in a large page as the old ones, so that large pages stay large.
     let start = mapping::take_like(from, size).ok()?;
     if populate(start + old, size - old, old).is_err() {
         mapping::give_back(start, size);

@@ -1,4 +1,4 @@
-//! Lazy ranges: parts of large blocks that get memory by a page fault, when they are touched.
+//! Lazy ranges: parts of large blocks whose pages get memory when they are touched, by a page fault.
 //!
 //! Only the growth of a block is lazy, and only if there is not enough free memory for all of it. If there is
 //! no memory for a page when it is touched, the machine ends, as a process of Linux does.
@@ -9,10 +9,11 @@ use hermit_memory::lazy_ranges::LazyRanges;
 use super::{OutOfMemory, fresh};
 use crate::sync::SpinLock;
 
-/// Maximum number of lazy ranges. Each is made when memory is short, so there are few.
+/// Maximum number of lazy ranges. There are few, since a range is made lazy only when memory is short.
 const MAX_RANGES: usize = 16;
 
-/// Sizes in which memory is mapped, from large to small: the largest for which there are contiguous frames.
+/// Sizes in which memory is mapped, from large to small. A fault uses the largest size for which there are
+/// contiguous frames.
 const PIECES: [u64; 3] = [LARGE_PAGE_SIZE, 64 << 10, PAGE_SIZE];
 
 /// The lazy ranges. Some of their pages may be mapped already. Lazy memory is not touched under this lock.
@@ -26,7 +27,7 @@ fn range(start: u64, size: u64) -> AddressRange {
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there are too many.
+/// [`OutOfMemory`] if there are too many lazy ranges.
 pub(super) fn reserve(start: u64, size: u64) -> Result<(), OutOfMemory> {
     RANGES.lock().add(range(start, size)).map_err(|_| OutOfMemory)
 }
@@ -46,7 +47,8 @@ pub(crate) fn contains(address: u64) -> bool {
     RANGES.lock().find(address).is_some()
 }
 
-/// Maps memory at an address that was touched; `false` if it is not in a lazy range, or without memory.
+/// Maps memory at an address that was touched. Returns false if the address is not in a lazy range, or if
+/// there is no memory.
 pub(crate) fn touch(address: u64) -> bool {
     let Some(range) = RANGES.lock().find(address) else { return false };
     PIECES.into_iter().any(|size| {

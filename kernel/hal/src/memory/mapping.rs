@@ -54,7 +54,8 @@ impl RangeList for RangeVec {
 /// Reason why a mapping cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingError {
-    /// A part of it is not mapped, or it does not consist of whole pages.
+    /// A part of the range is not mapped, or the range is not page-aligned or not inside of the addresses for
+    /// mappings.
     NotMapped,
     /// There is no memory for page tables.
     OutOfMemory,
@@ -101,7 +102,7 @@ pub(super) fn take_like(address: u64, size: u64) -> Result<u64, OutOfMemory> {
     Ok(start)
 }
 
-/// Allocates the addresses from `start` on; `false` if they are not all free.
+/// Allocates `size` bytes of addresses at `start`. Returns false if they are not all free.
 pub(super) fn take_at(start: u64, size: u64) -> bool {
     let Some(end) = start.checked_add(size) else { return false };
     let mut free = FREE.lock();
@@ -121,8 +122,8 @@ pub(super) fn give_back(start: u64, size: u64) {
         Some(free) => free.free(AddressRange { start, end: start + size }),
         None => Ok(()),
     };
-    // A free range between two mappings makes the list longer. If there is no memory for that even after a
-    // reclaim, the addresses are lost.
+    // A free range between two mappings makes the list longer. If there is no memory for the longer list even
+    // after a reclaim, the addresses are lost.
     let _: Result<(), FreeError> = give_back().or_else(|_| {
         super::reclaim();
         give_back()
@@ -138,7 +139,7 @@ pub fn map(size: u64, access: Access) -> Result<u64, OutOfMemory> {
     map_with(size, access, Contents::Zero)
 }
 
-/// Maps memory as [`map`], with these contents.
+/// Maps memory as [`map`] does, with these contents.
 pub(super) fn map_with(size: u64, access: Access, contents: Contents) -> Result<u64, OutOfMemory> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(OutOfMemory)?;
     let start = take(size)?;
@@ -155,14 +156,14 @@ pub(super) fn map_with(size: u64, access: Access, contents: Contents) -> Result<
 
 /// Frees the page tables that [`unmap`] has left empty.
 pub(super) fn reclaim() {
-    // Nothing is mapped at free addresses while the lock is held.
+    // While the lock is held, no address leaves the list, so nothing is mapped at free addresses.
     if let Some(free) = FREE.lock().as_ref() {
         let free = free.as_slice().iter().map(|range| (range.start, range.size()));
         paging::with(|memory| memory.free_empty_tables(free));
     }
 }
 
-/// The size in whole pages, if the range is inside of the addresses for mappings.
+/// Rounds the size up to whole pages, and checks that the range is inside of the addresses for mappings.
 fn checked_size(start: u64, size: u64) -> Result<u64, MappingError> {
     let size = size.checked_next_multiple_of(PAGE_SIZE).ok_or(MappingError::NotMapped)?;
     let end = start.checked_add(size).ok_or(MappingError::NotMapped)?;
@@ -177,7 +178,8 @@ fn checked_size(start: u64, size: u64) -> Result<u64, MappingError> {
 ///
 /// # Errors
 ///
-/// See [`MappingError`]; then nothing has changed.
+/// See [`MappingError`]. With `NotMapped` nothing has changed. With `OutOfMemory` the access to a part may
+/// have changed.
 pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError> {
     Ok(paging::protect(start, checked_size(start, size)?, access)?)
 }
@@ -186,7 +188,7 @@ pub fn protect(start: u64, size: u64, access: Access) -> Result<(), MappingError
 ///
 /// # Errors
 ///
-/// See [`MappingError`]. Then the range is mapped as before.
+/// See [`MappingError`]. After an error the range stays mapped.
 ///
 /// # Safety
 ///

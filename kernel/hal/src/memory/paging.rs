@@ -1,12 +1,13 @@
 //! The memory lock, and the state under it: page tables, physical memory, free addresses.
 //!
-//! Memory whose mapping was removed must not be used again before all CPUs have flushed their TLBs. Waiting
-//! for that under the lock would make all CPUs wait. So an operation under the lock returns the memory as a
-//! [`PendingFlush`]. After the lock is released, [`complete`] flushes, and then frees the memory. If page
-//! tables became unused, the flush happens under the lock ([`MemoryState::flush_or_defer`]).
+//! Memory whose mapping was removed must not be used again before all CPUs have flushed their TLBs. If a CPU
+//! waited for the flushes under the lock, all CPUs that want the lock would wait, too. So an operation under
+//! the lock returns the memory as a [`PendingFlush`]. After the lock is released, [`complete`] flushes the
+//! TLBs, and then frees the memory. If page tables became unused, the flush happens under the lock
+//! ([`MemoryState::flush_or_defer`]).
 //!
-//! Some memory is reserved for the growth of stacks ([`RESERVE`]): a page fault cannot report an error to the
-//! program.
+//! A few pages are reserved for the growth of stacks ([`RESERVE`]), because a page fault cannot report an
+//! error to the program.
 
 use hermit_interface::address::{AddressRange, LARGE_PAGE_SIZE, PAGE_SIZE};
 use hermit_interface::boot_info::Parsed;
@@ -22,7 +23,7 @@ use super::{MirroredMapping, OutOfMemory, stack_area};
 use crate::sync::{RawSpinLock, SpinLock};
 use crate::{ops, stop};
 
-/// Maximum number of pieces of the free addresses.
+/// Maximum number of ranges of free addresses.
 const MAX_PIECES: usize = 256;
 
 /// Memory in bytes that only the growth of stacks may use.
@@ -31,8 +32,8 @@ pub const RESERVE: u64 = 128 << 10;
 /// Physical addresses of the firmware's tables are below this.
 const READABLE_END: u64 = 512 << 30;
 
-/// The state, after [`init`] has made it. It is in a vector because an empty one is all zero, and takes no
-/// room in the image's file. The `None` of an `Option` would not be zero.
+/// The state, after [`init`] has made it. It is in a vector, because an empty vector is all zero and takes no
+/// space in the image's file. The `None` of an `Option` would not be all zero.
 static MEMORY: SpinLock<heapless::Vec<MemoryState, 1>> = SpinLock::new(heapless::Vec::new());
 
 /// Physical memory, page tables and free addresses.
@@ -47,7 +48,7 @@ pub(super) struct MemoryState {
 ///
 /// # Safety
 ///
-/// Page tables and free memory must be as `info` says, and this must be called once.
+/// Page tables and free memory must be as `info` describes them. This must be called only once.
 pub(super) unsafe fn init(info: &Parsed<'_>) {
     let table = AddressSpace::at(info.fixed.page_table_root);
     let mut addresses = FreeRanges::new();
@@ -72,8 +73,8 @@ fn lock() -> MappedMutexGuard<'static, RawSpinLock, MemoryState> {
     MutexGuard::map(MEMORY.lock(), |memory| memory.first_mut().expect("memory is ready before it is used"))
 }
 
-/// Returns true if an address is mapped. While this CPU reports a fault, returns `false` if the lock is held:
-/// its holder is a CPU that has been stopped.
+/// Returns true if an address is mapped. While this CPU reports a fault, returns false if the lock is held:
+/// then a stopped CPU holds it, and never releases it.
 pub(super) fn is_mapped(address: u64) -> bool {
     let is_mapped = |memory: &MemoryState| memory.table.translate(&memory.physical, address).is_some();
     if stop::is_stopping_others() {
@@ -94,7 +95,8 @@ pub(super) fn access(address: u64) -> Access {
 #[must_use = "the memory is lost, and TLBs may have entries of it"]
 struct PendingFlush(DeferredFrees);
 
-/// Flushes the TLBs of all CPUs without the memory lock, then frees the memory that was waiting for it.
+/// Flushes the TLBs of all CPUs without the memory lock, then frees the memory that was waiting for the
+/// flush.
 fn complete(pending: Option<PendingFlush>) {
     let Some(PendingFlush(mut deferred)) = pending else { return };
     ops::mmu().flush_tlb(FlushScope::Pages);
@@ -111,8 +113,8 @@ pub(super) fn protect(address: u64, size: u64, access: Access) -> Result<(), Pag
     result
 }
 
-/// Unmaps a range, which must be completely mapped, and frees the memory. If it fails, the range is mapped as
-/// before.
+/// Unmaps a range, which must be completely mapped, and frees the memory. If this fails, the range stays
+/// mapped.
 pub(super) fn unmap_pages(address: u64, size: u64) -> Result<(), PagingError> {
     let pending = with(|memory| memory.unmap_pages(address, size))?;
     complete(pending);
@@ -125,12 +127,12 @@ pub(super) fn unmap_and_free(ranges: impl Iterator<Item = (u64, u64)>) {
     complete(pending);
 }
 
-/// Maps the pages of a range at other addresses, too. Pages that are not mapped are left out. If this fails,
-/// some pages may be mapped there.
+/// Maps the pages of a range also at the addresses from `to` on. Skips pages that are not mapped. If this
+/// fails, a part of the pages may be mapped at the new addresses.
 pub(super) fn map_again(from: u64, to: u64, size: u64) -> Result<(), PagingError> {
     let mut done = 0;
     while done < size {
-        // The lock is held for a large page at a time.
+        // Takes the lock for one large page at a time, so that other CPUs wait less.
         let piece = (size - done).min(LARGE_PAGE_SIZE - (from + done) % LARGE_PAGE_SIZE);
         with(|memory| memory.map_piece_again(from + done, to + done, piece))?;
         done += piece;
@@ -174,15 +176,15 @@ impl MemoryState {
         ops::mmu().flush_tlb(FlushScope::Tables);
     }
 
-    /// Allocates physical memory in the direct map; returns its address there.
+    /// Allocates physical memory in the direct map. Returns its address in the direct map.
     pub(super) fn allocate(&mut self, size: u64, align: u64) -> Result<u64, OutOfMemory> {
         self.check_reserve(size)?;
         let physical = self.physical.take(&mut self.table, size, align.max(PAGE_SIZE))?;
         Ok(self.physical.direct_map.address(physical))
     }
 
-    /// Extends memory of [`Self::allocate`] that ends at `end` by the memory after it; `false` if that is not
-    /// free.
+    /// Extends memory of [`Self::allocate`] that ends at `end` by the `size` bytes after it. Returns false if
+    /// these bytes are not free.
     pub(super) fn extend(&mut self, end: u64, size: u64) -> bool {
         self.check_reserve(size).is_ok()
             && self.physical.take_at(self.physical.direct_map.physical(end), size)
@@ -241,7 +243,8 @@ impl MemoryState {
         self.physical.take_frames(&mut self.table, size)
     }
 
-    /// Allocates physically contiguous frames to be mapped: `size` bytes, or fewer if there is no such piece.
+    /// Allocates physically contiguous frames to be mapped: `size` bytes, or fewer if there are not so many
+    /// contiguous bytes.
     pub(super) fn take_frames_up_to(&mut self, size: u64) -> Result<FreshFrames, OutOfMemory> {
         let mut size = size;
         loop {
@@ -262,7 +265,8 @@ impl MemoryState {
         let FreshFrames { physical, size, .. } = frames;
         let mapped = self.table.map(&mut self.physical, address, physical, size, access);
         if mapped.is_err() && size == PAGE_SIZE {
-            // No other CPU has cached the mapping: that of a single page fails before it is made.
+            // No other CPU has cached the mapping: for a single page, an error means that the mapping was
+            // never made.
             self.free_physical(physical, size);
         } else if mapped.is_err() {
             // A part may have been mapped for a moment, and another CPU may have cached it.
@@ -315,7 +319,7 @@ impl MemoryState {
         Ok(mapping)
     }
 
-    /// Removes both mappings, as far as they exist, and frees the memory.
+    /// Removes both mappings, which may be incomplete, and frees the memory.
     pub(super) fn unmap_mirrored(&mut self, &MirroredMapping { address, physical, size }: &MirroredMapping) {
         let both = AddressRange { start: address, end: address + 2 * size };
         // This fails only if the platform has no memory for the hole in its mappings. Then the memory stays
@@ -326,7 +330,8 @@ impl MemoryState {
         let mut deferred = DeferredFrees::new(self.physical.direct_map);
         deferred.add(physical, size);
         self.flush(deferred);
-        // If the addresses are in too many pieces, these are lost; there are enough others.
+        // If the free addresses are already in too many ranges, these addresses are lost. There are enough
+        // others.
         let _: Result<(), FreeError> = self.addresses.free(both);
     }
 
@@ -376,18 +381,19 @@ impl MemoryState {
         }
     }
 
-    /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for it.
+    /// Flushes the TLBs of all CPUs, then frees the page tables and the memory that were waiting for the
+    /// flush.
     fn flush(&mut self, mut deferred: DeferredFrees) {
         ops::mmu().flush_tlb(FlushScope::Tables);
         self.physical.free_deferred(&mut deferred);
     }
 
-    /// Flushes as [`Self::flush`], or leaves that to [`complete`], so that no CPU waits for others under the
-    /// lock.
+    /// Flushes as [`Self::flush`] does, or returns the list, so that [`complete`] flushes after the lock is
+    /// released. In the second case no CPU waits for others under the lock.
     ///
-    /// Without the lock, only changes of pages may be flushed. If a table is no longer used, another thread
-    /// could map memory beside the range in a new table, and CPUs that have cached the old table would not
-    /// find it there.
+    /// If page tables became unused, the flush must happen under the lock. Otherwise another thread could map
+    /// memory next to the range through a new table before the flush. A CPU that still caches the old table
+    /// would not find this memory.
     fn flush_or_defer(&mut self, deferred: DeferredFrees) -> Option<PendingFlush> {
         if self.physical.has_unused_tables() || !ops::mmu().has_other_tlbs() {
             self.flush(deferred);
@@ -409,7 +415,7 @@ impl MemoryState {
         self.physical.direct_map.physical(address)
     }
 
-    /// Unmaps a page of the image at boot. Its tables stay, since they have other pages.
+    /// Unmaps a page of the image at boot. Its page tables stay, since they also map other pages.
     pub(super) fn unmap(&mut self, address: u64) {
         // This cannot fail: if the page is part of a large one, there is memory for the table that splits it.
         let _: Result<(), PagingError> =
@@ -417,7 +423,7 @@ impl MemoryState {
         self.flush(DeferredFrees::new(self.physical.direct_map));
     }
 
-    /// Maps the trampoline of secondary CPUs at its physical address; returns that.
+    /// Maps the trampoline of secondary CPUs at its physical address. Returns this address.
     pub(super) fn map_trampoline(
         &mut self,
         code: impl FnOnce(u64, u64) -> Option<[u8; 4096]>,
@@ -428,8 +434,8 @@ impl MemoryState {
         mapped.is_ok().then_some(physical)
     }
 
-    /// Copies from physical memory. Adds it to the direct map if it is not there yet; `false` if that is
-    /// impossible.
+    /// Copies from physical memory. Adds the memory to the direct map if it is not mapped yet, and returns
+    /// false if that is impossible.
     pub(super) fn read_physical(&mut self, physical: u64, bytes: &mut [u8]) -> bool {
         let Some(end) = physical.checked_add(bytes.len() as u64).filter(|&end| end <= READABLE_END) else {
             return false;

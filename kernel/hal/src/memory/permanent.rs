@@ -25,8 +25,8 @@ pub fn leak<T>(value: T) -> Option<&'static T> {
     Some(unsafe { block.as_ref() })
 }
 
-/// Makes `count` values that are never freed; `None` if there is no memory. Their alignment is at most a
-/// page.
+/// Makes `count` values that are never freed. Returns `None` if there is no memory. The alignment of the
+/// values is at most a page.
 pub fn leak_slice<T>(count: usize, mut make: impl FnMut() -> T) -> Option<&'static [T]> {
     let layout = Layout::array::<T>(count).ok()?;
     let start = allocate(layout.size() as u64, layout.align() as u64)?;
@@ -42,7 +42,7 @@ pub fn leak_slice<T>(count: usize, mut make: impl FnMut() -> T) -> Option<&'stat
     Some(unsafe { NonNull::slice_from_raw_parts(first, count).as_ref() })
 }
 
-/// Allocates memory that is never freed; returns its address.
+/// Allocates memory that is never freed. Returns its address.
 fn allocate(size: u64, align: u64) -> Option<u64> {
     let mut blocks = BLOCKS.lock();
     if let Some(start) = blocks.allocate(size, align) {
@@ -57,7 +57,7 @@ fn allocate(size: u64, align: u64) -> Option<u64> {
     blocks.allocate(size, align)
 }
 
-/// Frees the whole pages of the current region that have no value yet.
+/// Frees the whole pages of the current region that hold no values yet.
 pub(super) fn reclaim() {
     let unused = BLOCKS.lock().take_unused();
     free(unused);

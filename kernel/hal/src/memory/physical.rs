@@ -1,11 +1,11 @@
 //! Physical memory: the free frames, and the direct map.
 //!
 //! Physical address `p` is mapped at the start of the direct map plus `p`. The part that the loader has not
-//! mapped is mapped at its first use. A few frames are kept for the page tables that this needs, because at
-//! that moment all mapped memory may be in use.
+//! mapped is mapped at its first use. Mapping more memory needs frames for page tables, at a moment when all
+//! mapped memory may be in use. So a few frames are kept for this.
 //!
-//! Freed memory may still be resident on the host. If the platform can return it, the units of freed memory
-//! are marked ([`FreedUnits`]), and returned when they have been free for a period.
+//! Freed memory may still be resident on the host. If the platform can return memory, the units of freed
+//! memory are marked ([`FreedUnits`]), and returned when they have been free for a period.
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut, write_bytes};
 
@@ -27,17 +27,18 @@ use crate::ops::{self, MemoryReturn};
 /// Maximum number of pieces of unmapped memory.
 const MAX_PIECES: usize = 64;
 
-/// Number of frames that are kept for page tables, for the moment when all mapped memory is in use: as many
-/// as mapping more memory needs.
+/// Number of frames that are kept for page tables: as many as are needed to extend the direct map when all
+/// mapped memory is in use.
 const SPARE_TABLES: usize = 4;
 
-/// Minimum of free memory in bytes for a return of memory to the host. Meanwhile, enough is left for others.
+/// Minimum of free memory in bytes for a return of memory to the host. It ensures that enough free memory is
+/// left for allocations during the return.
 const MIN_AVAILABLE: u64 = 4 * MAX_RETURNED;
 
-/// End of a [`DeferredFrees`] list: page 0 is never free.
+/// Marks the end of a [`DeferredFrees`] list. Page 0 is never free, so it is in no list.
 const NONE: u64 = 0;
 
-/// The direct map, by its start.
+/// The direct map, identified by its first address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectMap(u64);
 
@@ -110,11 +111,11 @@ pub(super) struct PhysicalFrames {
     frames: FrameAllocator,
     /// Free memory that is not in the direct map yet.
     unmapped: FreeRanges<MAX_PIECES>,
-    /// The direct map ends at this physical address.
+    /// End of the mapped part of the direct map, as a physical address.
     mapped: u64,
     /// Frames that are kept for page tables.
     spare: heapless::Vec<u64, SPARE_TABLES>,
-    /// Page tables that are no longer used, until the TLBs have been flushed.
+    /// Unused page tables, which become free when the TLBs have been flushed.
     tables: DeferredFrees,
     /// A page for the trampoline of secondary CPUs.
     trampoline_page: Option<u64>,
@@ -122,8 +123,8 @@ pub(super) struct PhysicalFrames {
     size: u64,
     /// End of physical memory.
     end: u64,
-    /// Units of freed memory that may still be resident on the host. `None` before so much was freed that the
-    /// bitmaps are worth their memory.
+    /// Units of freed memory that may still be resident on the host. `None` as long as so little was freed
+    /// that the bitmaps are not worth their memory.
     freed: Option<FreedUnits>,
     /// Bytes that were freed while `freed` was `None`.
     unmarked: u64,
@@ -131,7 +132,7 @@ pub(super) struct PhysicalFrames {
     has_stopped_returning: bool,
 }
 
-/// Physically contiguous frames that are allocated, and not mapped yet except in the direct map.
+/// Physically contiguous frames that are allocated, but not mapped yet outside the direct map.
 #[derive(Debug)]
 #[must_use = "frames that are not mapped are lost"]
 pub(super) struct FreshFrames {
@@ -153,7 +154,8 @@ impl FreshFrames {
 /// through the memory itself.
 ///
 /// A CPU that has not flushed its TLB and paging-structure caches yet may still use a page in the list as a
-/// page table. So the words that are written to the memory have bit 0 clear, the present bit of an entry.
+/// page table. So the words that the list writes to the page have bit 0 clear, which is the present bit of an
+/// entry.
 #[derive(Debug)]
 pub(super) struct DeferredFrees {
     direct_map: DirectMap,
@@ -203,11 +205,11 @@ impl PhysicalFrames {
             let start = region.start.max(PAGE_SIZE);
             space.insert(AddressRange { start, end: region.end().min(mapped) });
             let above = AddressRange { start: start.max(mapped), end: region.end() };
-            // A region that is listed twice, or for which there is no room, is not used.
+            // Does not use a region that is listed twice, or for which the list has no room.
             let _: Result<(), hermit_memory::ranges::FreeError> = space.unmapped.free(above);
         }
-        // Reserved now: the lowest memory is allocated first, so later there would be no page for the
-        // trampoline.
+        // Reserves the trampoline's page now. The lowest memory is allocated first, so later there would be
+        // no page that is low enough.
         space.trampoline_page = space.reserve_trampoline_page();
         space.refill();
         space
@@ -234,7 +236,7 @@ impl PhysicalFrames {
         self.frames.total() + self.unmapped.total()
     }
 
-    /// Frees memory that is in no TLB, except with its mapping in the direct map.
+    /// Frees memory. No TLB may have an entry for it, except for its mapping in the direct map.
     pub(super) fn release(&mut self, range: AddressRange) {
         self.insert(range);
         self.mark_freed(range);
@@ -270,15 +272,16 @@ impl PhysicalFrames {
         Some(FreedUnits::new(&mut self.direct_map, start, self.end))
     }
 
-    /// Allocates memory at `from` or above that was freed a period ago, in one piece, to return it to the
-    /// host. `None` if there is no such memory, or if so little is free that others may need it meanwhile.
+    /// Allocates one piece of memory, at `from` or above, that was freed a period ago, to return it to the
+    /// host. Returns `None` if there is no such memory, or if so little memory is free that programs may need
+    /// all of it.
     pub(super) fn take_returnable(&mut self, from: u64) -> Option<ReturnStep> {
         if self.available() < MIN_AVAILABLE {
             return None;
         }
         let first = self.freed.as_ref()?.next(&self.direct_map, from)?;
         let mut end = first;
-        // Units that are partly in use are skipped; they are marked again when the rest is freed.
+        // Skips units that are partly in use. They are marked again when the rest of them is freed.
         while end - first < MAX_RETURNED
             && self.freed.as_ref()?.next(&self.direct_map, end) == Some(end)
             && self.frames.allocate_at(&mut self.direct_map, end, UNIT)
@@ -297,7 +300,8 @@ impl PhysicalFrames {
         }
     }
 
-    /// Begins a period of [`Self::take_returnable`]; `false` if nothing was freed in the previous one.
+    /// Begins a period of [`Self::take_returnable`]. Returns false if nothing was freed in the previous
+    /// period.
     pub(super) fn age_freed(&mut self) -> bool {
         self.freed.as_mut().is_some_and(|freed| freed.age(&mut self.direct_map))
     }
@@ -315,12 +319,12 @@ impl PhysicalFrames {
     fn refill(&mut self) {
         while !self.spare.is_full() {
             let Some(frame) = self.frames.allocate_frame(&mut self.direct_map) else { break };
-            // There is room.
+            // Does not fail: the loop has checked that there is room.
             let _: Result<(), u64> = self.spare.push(frame);
         }
     }
 
-    /// Allocates memory in the direct map; returns its physical address.
+    /// Allocates memory in the direct map. Returns the physical address.
     pub(super) fn take(
         &mut self,
         table: &mut AddressSpace,
@@ -335,7 +339,7 @@ impl PhysicalFrames {
         }
     }
 
-    /// Allocates memory at this physical address; `false` if it is not free, or not in the direct map.
+    /// Allocates memory at this physical address. Returns false if it is not free, or not in the direct map.
     pub(super) fn take_at(&mut self, start: u64, size: u64) -> bool {
         self.frames.allocate_at(&mut self.direct_map, start, size)
     }
@@ -355,8 +359,8 @@ impl PhysicalFrames {
         Ok(page)
     }
 
-    /// Allocates physically contiguous frames with arbitrary contents. They are a large page if they have its
-    /// size.
+    /// Allocates physically contiguous frames with arbitrary contents. If `size` is that of a large page,
+    /// they are aligned as one.
     pub(super) fn take_frames(
         &mut self,
         table: &mut AddressSpace,
@@ -395,7 +399,7 @@ impl PhysicalFrames {
             let at = self.mapped.max(from);
             let address = self.direct_map.address(at);
             match table.map(self, address, at, LARGE_PAGE_SIZE, Access::Write) {
-                // A part may be mapped already, by the loader or for reading the firmware's tables.
+                // A part may be mapped already, by the loader or by a read of the firmware's tables.
                 Ok(()) | Err(PagingError::AlreadyMapped) => self.mapped = at + LARGE_PAGE_SIZE,
                 Err(_) => return Err(OutOfMemory),
             }
@@ -407,7 +411,8 @@ impl PhysicalFrames {
         Ok(())
     }
 
-    /// Frees the unused page tables and another list. The TLBs of all CPUs have been flushed.
+    /// Frees the unused page tables and the memory in another list. The caller has flushed the TLBs of all
+    /// CPUs.
     pub(super) fn free_deferred(&mut self, other: &mut DeferredFrees) {
         let mut tables = core::mem::replace(&mut self.tables, DeferredFrees::new(self.direct_map));
         for list in [&mut tables, other] {
@@ -420,14 +425,14 @@ impl PhysicalFrames {
         !self.tables.is_empty()
     }
 
-    /// Frees a list. The TLBs of all CPUs have been flushed.
+    /// Frees the memory in a list. The caller has flushed the TLBs of all CPUs.
     pub(super) fn free_list(&mut self, list: &mut DeferredFrees) {
         while !list.is_empty() {
             let start = list.first;
             list.first = self.direct_map.read_word(start);
             let size = self.direct_map.read_word(start + 8) / 2 * PAGE_SIZE;
             if size == PAGE_SIZE {
-                // A double free is handled as in `insert`.
+                // A double free leaves the memory free, as in `insert`.
                 let _: Result<(), NotAllocated> = self.frames.free_frame(&mut self.direct_map, start);
                 self.mark_freed(AddressRange { start, end: start + size });
             } else {

@@ -1,9 +1,9 @@
 //! Stacks of threads: addresses above a guard page that is never mapped.
 //!
-//! A stack has a slot of addresses, and grows by page faults: a page gets memory when it is first touched. A
-//! fault maps as many bytes as the stack already uses, within limits, so that a large stack needs few faults.
-//! A freed stack keeps its memory for the next thread, because unmapping would flush the TLBs of all CPUs.
-//! When too many free stacks have memory, all of them are unmapped together.
+//! Each stack has a slot, which is a range of addresses, and grows by page faults: a page gets memory when it
+//! is first touched. A fault maps as many bytes as the stack already uses, within limits, so that a large
+//! stack needs few faults. A freed stack keeps its memory for the next thread, because unmapping would flush
+//! the TLBs of all CPUs. When too many free stacks have memory, all of them are unmapped together.
 
 use core::ptr::with_exposed_provenance;
 
@@ -35,7 +35,7 @@ pub struct Stack {
     slot: StackSlot,
 }
 
-/// Addresses of the stack of an address. The lowest ones may have no memory yet.
+/// Addresses of the stack to which an address belongs. The lowest addresses may have no memory yet.
 #[must_use]
 pub fn containing(address: u64) -> Option<AddressRange> {
     let bounds = find(address)?;
@@ -62,7 +62,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Returns true if the stack is as large as [`Self::new`] makes it for `wanted` bytes.
+    /// Returns true if [`Self::new`] would make a stack of the same size for `wanted` bytes.
     pub(crate) const fn fits(&self, wanted: usize) -> bool {
         stack_slots::is_size_for(self.slot.size, wanted as u64)
     }
@@ -89,8 +89,8 @@ impl Drop for Stack {
         let full = DIRTY.lock().push(self.slot).err();
         if let Some(slot) = full {
             reclaim();
-            // There is room now, unless other CPUs have filled it. In that case the slot is lost, but its
-            // memory is freed.
+            // The list has room now, unless other CPUs have filled it meanwhile. In that case the addresses
+            // of the slot are lost, but its memory is freed.
             let lost = DIRTY.lock().push(slot).err();
             lost.into_iter().for_each(|slot| unmap(core::iter::once(slot)));
         }
@@ -106,7 +106,7 @@ fn unmap(slots: impl Iterator<Item = StackSlot>) {
 
 /// Held while the memory of free stacks moves to the free frames. A CPU without memory waits for this lock
 /// instead of finding nothing to reclaim. It is taken before the locks of free slots and the memory lock.
-/// CPUs that wait for it answer TLB flushes.
+/// CPUs that wait for this lock respond to TLB flush requests.
 static RECLAIMING: SpinLock<()> = SpinLock::new(());
 
 /// Frees the memory of all free stacks.
@@ -121,14 +121,14 @@ pub(super) fn reclaim() {
     dirty.into_iter().for_each(|slot| clean.free(&SLOTS, slot));
 }
 
-/// Takes a slot of a size. It has memory only if the last thread has left some.
+/// Takes a free slot of a size. The slot has memory only if its last thread has left some.
 fn take(size: usize) -> Result<StackSlot, OutOfMemory> {
     if let Some(slot) = take_dirty(size) {
         return Ok(slot);
     }
     let slot = CLEAN.lock().take(&SLOTS, size);
     let slot = slot.or_else(|NoSlot| {
-        // Free slots of other sizes have addresses that can be used, once the slots have no memory.
+        // Addresses of free slots of other sizes can be used, too, once these slots have no memory.
         reclaim();
         let mut clean = CLEAN.lock();
         clean.remove_unused(&SLOTS);
@@ -159,7 +159,7 @@ pub(crate) fn is_guard(address: u64) -> bool {
 ///
 /// # Errors
 ///
-/// [`OutOfMemory`] if there is none, or if the address belongs to no stack.
+/// [`OutOfMemory`] if there is no memory, or if the address belongs to no stack.
 pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     match find(address) {
         Some(bounds) if address >= bounds.bottom => {
@@ -174,8 +174,8 @@ pub(crate) fn extend(address: u64) -> Result<(), OutOfMemory> {
     }
 }
 
-/// Number of bytes, from the end of a page downwards, that a fault in this page maps: as many as are used
-/// above it, within limits. So the number of faults is logarithmic in the used size, until each fault maps
+/// Number of bytes that a page fault in `page` maps, from the end of this page downwards: as many bytes as
+/// the stack uses above the page, within limits. So each fault doubles the mapped size, until each fault maps
 /// [`MAX_GROWTH`].
 fn growth(bounds: StackBounds, page: u64) -> u64 {
     let used = bounds.top.saturating_sub(page + PAGE_SIZE).clamp(PAGE_SIZE, MAX_GROWTH);
@@ -186,14 +186,14 @@ fn growth(bounds: StackBounds, page: u64) -> u64 {
 /// Size of a frame record in bytes: two words.
 const RECORD_SIZE: u64 = 16;
 
-/// Reads a frame record: the caller's frame pointer, and the return address. `None` if it is neither in the
-/// mapped part of a thread's stack nor in a stack of the kernel.
+/// Reads a frame record: the caller's frame pointer, and the return address. Returns `None` if the record is
+/// neither in the mapped part of a thread's stack nor in a stack of the kernel.
 pub(crate) fn read_frame(frame: u64) -> Option<(u64, u64)> {
     if !frame.is_multiple_of(8) {
         return None;
     }
     let mapped = match find(frame) {
-        // The record may reach into a page that was never touched, though lower pages have memory.
+        // Checks both ends of the record: pages of a stack may be unmapped even if lower pages are mapped.
         Some(bounds) => {
             let is_inside = frame >= bounds.bottom && frame + RECORD_SIZE <= bounds.top;
             is_inside && paging::is_mapped(frame) && paging::is_mapped(frame + RECORD_SIZE - 1)

@@ -7,13 +7,13 @@ use hermit_interface::to_usize;
 use hermit_memory::stack_slots::{SlotTable, StackBounds};
 
 /// Bytes of stack that code may use while it holds a lock that [`super::stack::extend`] also takes. If the
-/// stack had to grow then, the page fault handler would wait for the lock forever.
+/// stack had to grow while the lock is held, the page fault handler would wait for the lock forever.
 pub(super) const STACK_NEEDED: usize = 8 << 10;
 
-/// The slots that exist. Changed under the lock of free slots (`stack::CLEAN`).
+/// All slots, free or in use. Changed under the lock of free slots (`stack::CLEAN`).
 pub(super) static SLOTS: SlotTable = SlotTable::new();
 
-/// The stack of an address. The guard page belongs to the stack.
+/// The stack to which an address belongs. The guard page is part of the stack.
 pub(super) fn find(address: u64) -> Option<StackBounds> {
     SLOTS.find(address)
 }

@@ -43,7 +43,7 @@ impl ThreadLocals {
         Ok(locals)
     }
 
-    /// Gives all variables their initial values again. No thread uses them meanwhile.
+    /// Sets all variables to their initial values again. No thread may use them meanwhile.
     pub(crate) fn reset(&mut self) {
         let template = TLS.get().copied().unwrap_or_default();
         let initial = with_exposed_provenance::<u8>(to_usize(template.start));

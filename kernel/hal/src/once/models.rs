@@ -1,4 +1,4 @@
-//! Concurrent callers see one value as a whole, or none.
+//! Concurrent callers see either no value or the whole value, and all see the same one.
 
 use hermit_models::explore;
 use loom::sync::atomic::AtomicU32;
@@ -18,7 +18,7 @@ impl Counted {
         Box::leak(Box::new(Self { once: Once::new(), calls: AtomicU32::new(0) }))
     }
 
-    /// Returns the value. If this is the first caller, it makes the value from its number.
+    /// Returns the value. The first caller makes the value from its number.
     fn call(&self, number: u32) -> u32 {
         *self.once.call_once(|| {
             self.calls.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@
 pub enum Stream {
     /// Standard output.
     Output,
-    /// Standard error; on a platform with one stream only, that stream.
+    /// Standard error. A platform with a single stream writes it to that stream.
     Error,
 }
 
@@ -14,10 +14,11 @@ pub(crate) trait PlatformConsole: Sync {
     /// Initialises the console. There is no heap yet.
     fn init(&self) {}
 
-    /// Writes bytes; returns when the console has taken all of them.
+    /// Writes bytes. Returns when the console has taken all of them.
     fn write(&self, stream: Stream, bytes: &[u8]);
 
-    /// Writes the bytes that the console takes without waiting for the host; returns their number.
+    /// Writes as many bytes as the console takes without waiting for the host. Returns the number of bytes
+    /// written.
     fn try_write(&self, stream: Stream, bytes: &[u8]) -> usize {
         self.write(stream, bytes);
         bytes.len()
@@ -28,7 +29,7 @@ pub(crate) trait PlatformConsole: Sync {
         0
     }
 
-    /// Takes the next byte of the input, if one has arrived.
+    /// Takes and returns the next byte of the input, if one has arrived.
     fn read(&self) -> Option<u8> {
         None
     }

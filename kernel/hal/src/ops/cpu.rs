@@ -19,7 +19,7 @@ pub(crate) trait CpuControl: Sync {
     /// masked, before a thread runs.
     fn run_deferred(&self) {}
 
-    /// A hint in a spin loop: the CPU that this one waits for may need its time.
+    /// Hint in a spin loop. The platform may give the time of this CPU to the CPU for which this one waits.
     fn relax(&self) {
         core::hint::spin_loop();
     }

@@ -8,7 +8,7 @@ use hermit_virtio::transport::pci::ConfigSpace;
 /// How software reaches the registers of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RegisterAccess {
-    /// By loads and stores at this address, where they are mapped uncached and stay so.
+    /// By loads and stores: the registers are mapped at this address, uncached and permanently.
     Mapped(NonNull<u8>),
     /// By hypercalls: the platform has no mapping of device registers.
     Called {
@@ -36,8 +36,8 @@ impl Debug for dyn RegisterIo {
 
 /// Access to registers of devices and to the PCI configuration space.
 pub(crate) trait DeviceAccess: Sync {
-    /// Access to `size` bytes of device registers; `None` if there may be memory at these physical addresses,
-    /// or if they cannot be mapped. The access stays valid.
+    /// Returns access to `size` bytes of device registers at a physical address. The access stays valid.
+    /// Returns `None` if there may be memory at these addresses, or if the registers cannot be mapped.
     fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess>;
 
     /// The PCI configuration space, if there is a PCI host bridge.

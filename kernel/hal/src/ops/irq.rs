@@ -12,8 +12,8 @@ pub(crate) trait IrqChip: Sync {
         let _ = line;
     }
 
-    /// Acknowledges an interrupt; `false` if it was spurious. A device line stays masked until
-    /// [`Self::finish`], so a device that keeps it raised causes no interrupt storm.
+    /// Acknowledges an interrupt. Returns false if the interrupt was spurious. A device line stays masked
+    /// until [`Self::finish`], so a device that keeps the line raised causes no interrupt storm.
     fn acknowledge(&self, line: u8) -> bool;
 
     /// Called before the handlers of a device line, with interrupts masked.
@@ -26,8 +26,9 @@ pub(crate) trait IrqChip: Sync {
         let _ = line;
     }
 
-    /// Connects a global system interrupt beyond the device lines to a line of messages on the first CPU,
-    /// edge-triggered and active high. `false` if no interrupt controller has it.
+    /// Connects a global system interrupt that is not one of the device lines to `line`, one of
+    /// [`crate::interrupts::MSI_LINES`], on the first CPU. The interrupt is edge-triggered and active high.
+    /// Returns false if no interrupt controller has this interrupt.
     fn connect(&self, interrupt: u32, line: u8) -> bool {
         let _ = (interrupt, line);
         false

@@ -24,7 +24,7 @@ pub(crate) trait Mmu: Sync {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`] if there are none for the platform.
+    /// [`OutOfMemory`] if no addresses are left for the platform.
     fn init_mappings(&self) -> Result<(), OutOfMemory> {
         Ok(())
     }
@@ -59,13 +59,13 @@ pub(crate) trait Mmu: Sync {
         Ok(())
     }
 
-    /// Returns true if there is room for more mappings than those of growing stacks, for which the platform
-    /// has a reserve.
+    /// Returns true if the platform can make more mappings. Its reserve for the mappings of growing stacks
+    /// does not count.
     fn can_map_more(&self) -> bool {
         true
     }
 
-    /// Way in which memory returns to the host after the guest has freed it. It is the same in all calls.
+    /// Way in which memory returns to the host after the guest has freed it. All calls return the same.
     fn memory_return(&self) -> MemoryReturn {
         MemoryReturn::Never
     }

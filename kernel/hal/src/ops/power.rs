@@ -17,7 +17,7 @@ pub(crate) trait Power: Sync {
     }
 
     /// Enables the power button's interrupt, and announces to the host that the program handles it. The
-    /// button has a line, for which a handler is registered.
+    /// caller has registered a handler for [`Self::power_button_line`].
     fn enable_power_button(&self) {}
 
     /// Returns true if the power button was pressed since the last call. Called after an interrupt of its

@@ -1,4 +1,4 @@
-//! Operations on the CPUs other than the one that calls.
+//! Operations on CPUs other than the calling one.
 
 use hermit_interface::boot_info::BootInfo;
 

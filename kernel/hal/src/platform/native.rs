@@ -51,7 +51,7 @@ impl<P: Native> CpuControl for P {
     fn wait_unless(&self, woken: &dyn Fn() -> bool) {
         tlb::enter_idle();
         cpu::wait_unless(woken);
-        // Masked: an interrupt after this CPU has left idle must not run its handler before the flush.
+        // Masked, since the handler of an interrupt that arrives here must not run before the flush.
         let _masked = Masked::new();
         tlb::leave_idle();
     }
@@ -80,7 +80,8 @@ impl<P: Native> Mmu for P {
     }
 
     fn flush_tlb(&self, scope: FlushScope) {
-        // Masked, because without the memory lock the thread could move to another CPU in between.
+        // Masked, because the caller may not hold the memory lock, and then the thread could move to another
+        // CPU.
         let _masked = Masked::new();
         tlb::flush_all_cpus(scope, |cpus| smp::send(cpus, Ipi::Fixed(TLB_VECTOR)));
     }

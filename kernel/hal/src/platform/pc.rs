@@ -29,8 +29,8 @@ const PM1A_CONTROL: Register<u16> = {
 /// Value of [`PM1A_CONTROL`] for soft off: `SLP_EN` with sleep type 0.
 const SOFT_OFF: u16 = 0x2000;
 
-/// Frequency in Hz that is assumed if there is no reference: time then passes at the wrong speed, but it
-/// passes.
+/// Frequency in Hz of the time-stamp counter that the kernel assumes if it has no reference. Time then passes
+/// at the wrong speed, but it passes.
 const FALLBACK_FREQUENCY: u64 = 1_000_000_000;
 
 /// A PC, or a virtual machine that looks like one.
@@ -95,8 +95,8 @@ impl IrqChip for Pc {
     }
 
     fn begin(&self, line: u8) {
-        // The serial port raises its line no more until a reader waits for input again; that reader takes the
-        // input.
+        // Keeps the serial port from raising its line until a reader waits for input again. That reader takes
+        // the input.
         if line == SERIAL_LINE {
             serial::set_interrupt(false);
         }

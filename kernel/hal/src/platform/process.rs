@@ -48,17 +48,18 @@ const QUEUE_NOTIFY: u64 = 0x50;
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// The platform, with the CPUs that uhyve has prepared.
+/// Returns the platform, after finding the page of the CPUs that uhyve has prepared.
 pub(super) fn find(info: &BootInfo) -> &'static Process {
     let page = with_exposed_provenance::<SharedCpus>(to_usize(info.direct_map.start));
     // SAFETY: uhyve places the page of the CPUs at physical address 0, which the direct map has and which is
-    // not free memory (`hermit_interface::process`). Its fields are atomics, by which kernel and uhyve share
-    // it.
+    // not free memory (`hermit_interface::process`). Its fields are atomics, so kernel and uhyve can share
+    // the page.
     cpus::init(unsafe { &*page });
     &Process
 }
 
-/// Writes at most [`OUT_SIZE`] bytes to a port of uhyve, by the hypercall `kind`; returns its result.
+/// Writes at most [`OUT_SIZE`] bytes to a port of uhyve with the hypercall `kind`. Returns the hypercall's
+/// result.
 fn out(kind: u64, port: u16, bytes: &[u8]) -> u64 {
     let mut padded = [0; OUT_SIZE];
     padded[..bytes.len()].copy_from_slice(bytes);
@@ -76,8 +77,8 @@ const fn text_port(stream: Stream) -> u16 {
     }
 }
 
-/// Notifies a device's queue by its eventfd; `false` if the register is another one or the queue has no
-/// eventfd.
+/// Notifies a device's queue through its eventfd. Returns false if `address` is not a notification register,
+/// or if the queue has no eventfd.
 fn try_notify(address: u64, queue: u64) -> bool {
     let offset = address.wrapping_sub(HOLE.start);
     let queue = u32::try_from(queue).unwrap_or(MAX_EVENTFD_QUEUES);
@@ -87,7 +88,8 @@ fn try_notify(address: u64, queue: u64) -> bool {
             .is_ok_and(|line| linux::signal_eventfd(queue_eventfd(line, queue)).is_ok())
 }
 
-/// Initialising a console takes some 50 requests to uhyve, writing a line takes one or two.
+/// See [`PlatformConsole::driverless_writes`]. Initialising a console takes about 50 requests to uhyve;
+/// writing a line takes one or two.
 const DRIVERLESS_WRITES: u32 = 32;
 
 impl Platform for Process {}
@@ -166,7 +168,7 @@ impl Mmu for Process {
         // SAFETY: the page tables are about to unmap these addresses, which are used no more; the memory lock
         // is held.
         let unmap = || unsafe { linux::unmap(address, size) };
-        // Fails if the hole makes one mapping more than Linux allows.
+        // Fails if Linux does not allow one more mapping: a hole splits a mapping into two.
         spare_mappings::change(unmap).map_err(|_| OutOfMemory)
     }
 
@@ -301,7 +303,7 @@ impl Power for Process {
         out(OUT, SHUTDOWN_HANDLED_PORT, &[1]);
     }
 
-    /// No other device raises the line.
+    /// Always true: no other device raises the line.
     fn take_power_button(&self) -> bool {
         true
     }

@@ -112,7 +112,7 @@ impl Power for UhyveKvm {
         native::announce_shutdown_handler();
     }
 
-    /// No other device raises the line.
+    /// Always true: no other device raises the line.
     fn take_power_button(&self) -> bool {
         true
     }

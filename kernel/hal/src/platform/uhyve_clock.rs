@@ -11,7 +11,7 @@ use crate::once::Once;
 /// Value of registers that the hypervisor does not have.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The registers; `None` if there is no memory to map them.
+/// The registers; `None` if they cannot be mapped.
 static REGISTERS: Once<Option<Window>> = Once::new();
 
 /// The host's wall clock now.
@@ -31,7 +31,8 @@ fn read(offset: usize) -> Option<u64> {
 
 #[cold]
 fn map() -> &'static Option<Window> {
-    // A preempted thread would keep other CPUs waiting.
+    // Masked, since other CPUs spin until this call has made the value: a preempted thread would keep them
+    // waiting.
     let _masked = Masked::new();
     REGISTERS.call_once(|| Mapper.map(CLOCK.start, CLOCK.size))
 }

@@ -11,7 +11,7 @@ use crate::ops::MemoryReturn;
 /// True if uhyve announces the port.
 static IS_AVAILABLE: AtomicBool = AtomicBool::new(false);
 
-/// Stores whether uhyve announces the port.
+/// Records if uhyve announces the port.
 pub(super) fn init(info: &BootInfo) {
     IS_AVAILABLE.store(info.features & TAKES_MEMORY_BACK != 0, Relaxed);
 }

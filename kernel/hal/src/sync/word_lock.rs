@@ -13,8 +13,8 @@ use crate::interrupts;
 /// Value of the word while the lock is held.
 const HELD: u64 = 1;
 
-/// Bit of words that permits replacing them, and taking the lock by a comparison. [`HELD`] does not have it,
-/// so this one comparison also finds that the lock is held.
+/// Bit of a word that permits [`WordLock::replace`] and [`WordLock::try_lock`], which compare the word with
+/// an expected one. [`HELD`] does not have this bit, so the comparison also fails if the lock is held.
 const MARK: u64 = 1 << 63;
 
 /// A spinlock around a value, with a word of 64 bits. It masks interrupts, as [`SpinLock`](super::SpinLock)
@@ -52,14 +52,15 @@ impl<T> WordLock<T> {
         self.word.load(Relaxed)
     }
 
-    /// Replaces a word by another one, if both have the [mark](MARK). Returns true if it has. It has not if
-    /// the word is not `old`, or if the lock is held.
+    /// Replaces the word `old` by `new`, if both have the [mark](MARK). Returns true if the word was
+    /// replaced, and false if the word is not `old` or the lock is held.
     #[inline]
     pub fn replace(&self, old: u64, new: u64) -> bool {
         old & new & MARK != 0 && self.word.compare_exchange(old, new, Relaxed, Relaxed).is_ok()
     }
 
-    /// Takes the lock if it is free and the word is `word`, which has the [mark](MARK).
+    /// Takes the lock if it is free and its word is `word`. Returns `None` otherwise, and if `word` does not
+    /// have the [mark](MARK).
     #[inline]
     pub fn try_lock(&self, word: u64) -> Option<WordGuard<'_, T>> {
         if word & MARK == 0 {
@@ -85,7 +86,8 @@ impl<T> WordLock<T> {
     }
 }
 
-/// Waits until another CPU has released a lock, and takes it. Returns the word that the lock had.
+/// Waits until another CPU has released a lock, and takes the lock. Returns the word that the lock had
+/// before.
 #[cold]
 fn contend(lock: &AtomicU64) -> u64 {
     loop {

@@ -1,9 +1,9 @@
-//! The parts of an image's file that [`super::check`], [`super::Image`] and [`crate::boot_image`] refer to,
-//! so that a reader can leave out the rest: debugging information, mostly.
+//! Finds the parts of an image's file that [`super::check`], [`super::Image`] and [`crate::boot_image`] need.
+//! So a reader can leave out the rest of the file, which is mostly debugging information.
 //!
-//! The headers say where the parts are, so a file is read in steps: [`HEADER_SIZE`] bytes, the [`tables`] of
-//! headers, the [`contents`] and the [`code`]. The functions take the file with zeros in the parts that are
-//! not read yet.
+//! The headers say where the other parts are, so a file is read in four steps: the first [`HEADER_SIZE`]
+//! bytes, the [`tables`] of headers, the [`contents`] and the [`code`]. The caller passes the file to each
+//! function with zeros in the parts that it has not read yet.
 
 use elf::ElfBytes;
 use elf::abi;
@@ -26,8 +26,9 @@ pub fn tables(file: &[u8]) -> Option<[Region; 2]> {
     ])
 }
 
-/// The contents of segments, symbol tables and string tables of a file whose header and tables were read,
-/// without those of [`code`]. They may overlap, and reach beyond the end of the file.
+/// Returns the contents of segments, symbol tables and string tables, except those that [`code`] returns. The
+/// header and the tables of the file must have been read. The parts may overlap, and may extend beyond the
+/// end of the file.
 pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
     let sections = parse(file).and_then(|file| file.section_headers()).into_iter().flatten();
     let has_symbols = |kind: u32| matches!(kind, abi::SHT_SYMTAB | abi::SHT_STRTAB);
@@ -36,14 +37,14 @@ pub fn contents(file: &[u8]) -> impl Iterator<Item = Region> {
         .chain(symbols.map(|section| Region { start: section.sh_offset, size: section.sh_size }))
 }
 
-/// The contents of the executable segments of a file whose header and tables were read. Loading an image
-/// copies them as they are, unless the linker has put relocation tables there, too: then [`super::check`]
-/// refuses a file that has zeros in their place.
+/// Returns the contents of the executable segments. The header and the tables of the file must have been
+/// read. [`super::check`] does not look at them, so the caller may check a file with zeros in their place.
+/// But if the linker has put relocation tables there, [`super::check`] refuses such a file.
 pub fn code(file: &[u8]) -> impl Iterator<Item = Region> {
     segments(file, true)
 }
 
-/// The contents of the segments that are, or are not, loaded as code.
+/// Returns the contents of the segments that are loaded as code, or of all other segments.
 fn segments(file: &[u8], code: bool) -> impl Iterator<Item = Region> {
     let segments = parse(file).as_ref().and_then(ElfBytes::segments).into_iter().flatten();
     let is_code = |kind, flags| kind == abi::PT_LOAD && flags & abi::PF_X != 0;

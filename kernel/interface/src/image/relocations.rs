@@ -2,8 +2,8 @@
 //! whose addends are the relocated words in the file.
 //!
 //! The packed table consists of words (ELF gABI, "Relative Relocation Table"). An even word is the offset of
-//! a relocated word. An odd word is a bitmap of the 63 words that follow the words of the previous entry: bit
-//! 1 is the first of them.
+//! a relocated word. An odd word is a bitmap of the 63 words that follow the words of the previous entry. Bit
+//! 1 stands for the first of the 63 words.
 
 use core::iter::{self, Peekable};
 
@@ -91,7 +91,7 @@ impl<'a> Relocations<'a> {
                     .for_each(|offset| relocate(offset, word(contents, to_usize(offset - group.start))));
                 continue;
             }
-            // The words are in two segments.
+            // The words of the group are in two segments, so each word is looked up by itself.
             for offset in group.offsets() {
                 relocate(offset, data.contents(Group::of(offset)).map_or(0, |contents| word(contents, 0)));
             }
@@ -112,7 +112,8 @@ struct Table {
 }
 
 impl Table {
-    /// The table's bytes, which must be initial contents of one segment, and whole entries.
+    /// Returns the table's bytes. They must be initial contents of a single segment, and a whole number of
+    /// entries.
     fn bytes<'a>(self, image: &Image<'a>, entry_size: usize) -> Option<&'a [u8]> {
         let size = usize::try_from(self.size).ok().filter(|size| size.is_multiple_of(entry_size))?;
         if size == 0 {
@@ -145,7 +146,8 @@ fn check_packed(image: &Image<'_>, table: &[u8]) -> Result<(), ImageError> {
         if !is_inside {
             return Err(ImageError::Relocation("outside the writable data"));
         }
-        // As linkers sort them. So a table takes no more time than there are words, however long it is.
+        // Linkers sort the entries. Requiring this bounds the time for a table by the number of words in the
+        // image, however long the table is.
         if group.start < free {
             return Err(ImageError::Relocation("out of order"));
         }
@@ -154,12 +156,12 @@ fn check_packed(image: &Image<'_>, table: &[u8]) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// The relocated words that an entry of a packed table stands for, one at least.
+/// The relocated words that an entry of a packed table stands for: at least one.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     /// Offset of the first word from the image's start.
     start: u64,
-    /// A bit for each word from the first one on, which is bit 0.
+    /// A bit for each word. Bit 0 stands for the first word.
     bitmap: u64,
 }
 
@@ -185,7 +187,7 @@ impl Group {
     }
 }
 
-/// The groups of words that the entries of a packed table stand for. A bitmap may be empty.
+/// Iterates over the groups of words that the entries of a packed table stand for. A bitmap may be empty.
 fn groups(table: &[u8]) -> impl Iterator<Item = Group> {
     let mut next = 0_u64;
     table.chunks_exact(WORD_SIZE).filter_map(move |entry| {
@@ -202,21 +204,21 @@ fn groups(table: &[u8]) -> impl Iterator<Item = Group> {
     })
 }
 
-/// Cursor over the initial contents of the writable segments, to which RELRO data belong, too. It moves
-/// forward only: the groups of a packed table ascend, as segments do, so a pass over a table takes as many
-/// steps as there are segments and groups.
+/// Cursor over the initial contents of the writable segments, including RELRO data. It only moves forward,
+/// because both the groups of a packed table and the segments are in ascending order. So a pass over a table
+/// takes only as many steps as there are segments and groups.
 struct Data<I: Iterator> {
     segments: Peekable<I>,
 }
 
 impl<'a, I: Iterator<Item = Segment<'a>>> Data<I> {
-    /// Cursor at the first one of `segments`, which ascend.
+    /// Creates a cursor at the first of `segments`, which are in ascending order.
     fn new(segments: I) -> Self {
         Self { segments: segments.peekable() }
     }
 
-    /// Returns the bytes from the first word of a group to the end of the last. `None` if not all of them are
-    /// initial contents of one writable segment, or if the cursor has passed them.
+    /// Returns the bytes from the first word of a group to the end of its last word. Returns `None` if they
+    /// are not all initial contents of one writable segment, or if the cursor has already passed them.
     fn contents(&mut self, group: Group) -> Option<&'a [u8]> {
         let size = (group.bitmap.ilog2() as usize + 1) * WORD_SIZE;
         let ends_before = |segment: &Segment<'_>| segment.start + segment.data.len() as u64 <= group.start;

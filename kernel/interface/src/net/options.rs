@@ -1,5 +1,5 @@
-//! Socket options: the only table of them, from which kernel and stack take names, numbers and types of
-//! values.
+//! Socket options. This is the only table of their names, numbers and types of values. Both the kernel and
+//! the network stack use it.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,8 +19,8 @@ use super::Endpoint;
 pub struct SocketOption {
     /// An [`OptionName`].
     pub name: u32,
-    /// Value of an option of [`ValueKind::Int`] or [`ValueKind::Bool`]; number of a [`CongestionControl`]; of
-    /// [`ValueKind::GroupV6`] the index of an interface, or 0.
+    /// For [`ValueKind::Int`] and [`ValueKind::Bool`], the value. For [`ValueKind::CongestionControl`], the
+    /// number of the [`CongestionControl`]. For [`ValueKind::GroupV6`], the index of an interface, or 0.
     pub value: u32,
     /// Address of a multicast group.
     pub group: Endpoint,
@@ -63,10 +63,10 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All of them, in the order of their numbers.
+    /// All congestion controls, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
 
-    /// Its name, which is Linux's.
+    /// Returns the name of the congestion control, as on Linux.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,13 +76,13 @@ impl CongestionControl {
         }
     }
 
-    /// The one with this name.
+    /// Returns the congestion control with this name.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|control| control.name().as_bytes() == name)
     }
 
-    /// The one with this number.
+    /// Returns the congestion control with this number.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|&control| control as u32 == number)
@@ -129,9 +129,9 @@ options! {
     KeepAlive = SOL_SOCKET, SO_KEEPALIVE, Bool;
     /// Broadcast addresses are allowed as destination.
     Broadcast = SOL_SOCKET, SO_BROADCAST, Bool;
-    /// Size of the send buffer in bytes. That of a stream grows on demand unless it is set.
+    /// Size of the send buffer in bytes. The buffer of a stream grows on demand unless its size is set.
     SendBuffer = SOL_SOCKET, SO_SNDBUF, Int;
-    /// Size of the receive buffer in bytes. That of a stream grows on demand unless it is set.
+    /// Size of the receive buffer in bytes. The buffer of a stream grows on demand unless its size is set.
     ReceiveBuffer = SOL_SOCKET, SO_RCVBUF, Int;
     /// Small segments are sent at once: Nagle's algorithm is off.
     NoDelay = IPPROTO_TCP, TCP_NODELAY, Bool;
@@ -175,14 +175,14 @@ options! {
 }
 
 impl OptionName {
-    /// The option of this number; `None` if there is none.
+    /// Returns the option with this number, or `None` if there is no such option.
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         OPTIONS.get(crate::to_usize(number.into())).map(|&(name, ..)| name)
     }
 
-    /// The option with this level and number of `setsockopt`, and the type of its value; `None` if there is
-    /// none.
+    /// Returns the option with this level and number of `setsockopt`, and the type of its value. Returns
+    /// `None` if there is no such option.
     #[must_use]
     pub fn find(level: i32, number: i32) -> Option<(Self, ValueKind)> {
         let option = OPTIONS.iter().find(|option| (option.1, option.2) == (level, number));

@@ -29,7 +29,7 @@ pub enum Content<'a> {
     Directory,
     /// A symbolic link with its target, which is not empty.
     Symlink(&'a [u8]),
-    /// Another name of an earlier entry, by its path.
+    /// Another name of an earlier entry. The value is the path of the earlier entry.
     HardLink(TreePath<'a>),
     /// A device or a FIFO.
     Special,
@@ -53,8 +53,8 @@ impl<'a> TreePath<'a> {
         }
     }
 
-    /// The names in the path: neither empty nor `.` nor `..`, without slash and zero bytes, of at most
-    /// [`MAX_NAME`] bytes. The root has none.
+    /// Iterates over the names in the path. The path of the root has no names. A name has 1 to [`MAX_NAME`]
+    /// bytes, no slash and no zero byte, and is neither `.` nor `..`.
     pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
         let names = self.parts.into_iter().flat_map(|part| part.split(|byte| *byte == b'/'));
         names.filter(|name| !name.is_empty() && *name != b".")
@@ -66,7 +66,7 @@ impl<'a> TreePath<'a> {
 }
 
 impl fmt::Display for TreePath<'_> {
-    /// The names, separated by slashes.
+    /// Writes the names, separated by slashes.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in self.names() {
             write!(out, "/{}", name.escape_ascii())?;
@@ -84,7 +84,7 @@ pub(super) fn read<'a>(
     let path = TreePath::new(extensions.path.map_or_else(|| header.path(), |path| [&[], path]))?;
     let link_name = extensions.link_name.unwrap_or_else(|| header.link_name());
     let content = match header.type_flag {
-        // Before POSIX, a directory was a file whose name ends with a slash.
+        // In formats before POSIX, a directory is a file whose name ends with a slash.
         b'0' | 0 | b'7' if path.ends_with_slash() => Content::Directory,
         b'0' | 0 | b'7' => Content::File(data),
         b'1' => Content::HardLink(TreePath::new([&[], link_name])?),

@@ -25,7 +25,8 @@ pub(super) struct Header {
     _padding: [u8; 12],
 }
 
-/// Magic number of the format in which `prefix` is the start of the path. GNU's has other fields there.
+/// Magic number of the format in which `prefix` is the start of the path. GNU's format has other fields at
+/// this place.
 const USTAR: [u8; 6] = *b"ustar\0";
 
 /// Bit of the first byte of a number in base 256.
@@ -41,7 +42,7 @@ pub struct Timestamp {
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` if they are too few.
+    /// Returns the header at the start of `bytes`, or `None` if there are too few bytes.
     pub(super) fn at_start(bytes: &[u8]) -> Option<&Self> {
         Self::ref_from_prefix(bytes).ok().map(|(header, _)| header)
     }
@@ -51,8 +52,9 @@ impl Header {
         self.as_bytes().iter().all(|byte| *byte == 0)
     }
 
-    /// Returns true if the checksum is right: the sum of all bytes, with blanks for those of the checksum.
-    /// Old programs add signed bytes.
+    /// Returns true if the checksum is right. The checksum is the sum of all bytes of the header, where
+    /// blanks stand for the bytes of the checksum itself. Old programs add signed bytes, so this sum is
+    /// accepted, too.
     pub(super) fn has_checksum(&self) -> bool {
         let Ok(expected) = number(&self.checksum) else { return false };
         let sum = |value: fn(u8) -> i64| {
@@ -89,13 +91,13 @@ impl Header {
     }
 }
 
-/// The bytes up to the first zero byte.
+/// Returns the bytes before the first zero byte.
 pub(super) fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// A number: octal digits between blanks and zero bytes, or as GNU tar writes large and negative numbers, in
-/// base 256.
+/// Reads a number: octal digits between blanks and zero bytes, or base 256, in which GNU tar writes large and
+/// negative numbers.
 fn number(field: &[u8]) -> Result<i64, TarReason> {
     match field {
         [first, rest @ ..] if first & BASE_256 != 0 => base_256(first & !BASE_256, rest),
@@ -114,7 +116,7 @@ fn octal(field: &[u8]) -> Result<i64, TarReason> {
         .ok_or(TarReason::Number)
 }
 
-/// A number in two's complement, whose first byte has seven bits.
+/// Reads a number in two's complement. Its first byte has only seven bits.
 fn base_256(first: u8, rest: &[u8]) -> Result<i64, TarReason> {
     let is_negative = first & 0x40 != 0;
     let first = i64::from(first) - if is_negative { 0x80 } else { 0 };

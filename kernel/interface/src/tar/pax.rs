@@ -13,13 +13,15 @@ pub(super) struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// Adds a header's data; returns whether the header extends an entry.
+    /// Adds a header's data. Returns true if the header extends the next entry, and false if it is itself an
+    /// entry.
     pub(super) fn extend(&mut self, header: &Header, data: &'a [u8]) -> Result<bool, TarReason> {
         match header.type_flag {
             b'x' => self.add_records(data)?,
             b'L' => self.path = Some(text(data)),
             b'K' => self.link_name = Some(text(data)),
-            // For all entries that follow: comments, and defaults that no path or size can be.
+            // A global header for all following entries. It is ignored: it has comments, and defaults that
+            // are useless for paths and sizes.
             b'g' => {}
             _ => return Ok(false),
         }
@@ -85,7 +87,7 @@ fn timestamp(text: &[u8]) -> Option<Timestamp> {
     Some(match (is_negative, nanoseconds) {
         (false, _) => Timestamp { seconds, nanoseconds },
         (true, 0) => Timestamp { seconds: -seconds, nanoseconds },
-        // The fraction counts from the second before.
+        // The seconds are rounded down, so the nanoseconds count from the earlier second.
         (true, _) => Timestamp { seconds: -seconds - 1, nanoseconds: 1_000_000_000 - nanoseconds },
     })
 }

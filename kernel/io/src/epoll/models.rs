@@ -35,7 +35,7 @@ impl TryArc for Heap {
 
 type Instance = Epoll<parking_lot::RawMutex, Heap>;
 
-/// Something to read, a byte at a time.
+/// An object from which bytes can be read, one at a time.
 #[derive(Debug)]
 struct Device {
     bytes: AtomicUsize,
@@ -140,7 +140,7 @@ fn edge_wakes_a_thread_that_is_about_to_sleep() {
     });
 }
 
-/// Reads two bytes. The second may have its own event or share the first one's.
+/// Reads two bytes. The second byte may have an event of its own, or share the event of the first byte.
 fn read_two(epoll: &Instance, device: &Device) {
     let sleeper = Sleeper::new();
     let mut bytes = 0;
@@ -159,7 +159,7 @@ fn each_of_two_events_reaches_one_of_two_threads() {
         let epoll = watching(&[&first, &second], EPOLLET);
         let waiter = {
             let epoll = Arc::clone(&epoll);
-            // One event at a time, so that each thread gets one.
+            // A thread takes only one event at a time, so that each thread gets an event.
             spawn(move || wait_for_one(&epoll))
         };
         let arrival = spawn(move || {
@@ -201,7 +201,8 @@ fn thread_that_stops_waiting_leaves_the_event_to_another() {
     });
 }
 
-/// Waits for no time. An event that has come nevertheless is repeated, for another thread.
+/// Waits with a timeout of 0. If it gets an event nevertheless, makes the event occur again, for another
+/// thread.
 fn stop_waiting(epoll: &Instance, object: &Arc<dyn Object>) {
     let waker = Waker::from(Sleeper::new());
     let context = Context::from_waker(&waker);
@@ -262,7 +263,7 @@ fn instance_in_another_wakes_its_thread() {
             let outer = Arc::clone(&outer);
             spawn(move || Sleeper::new().wait(&outer))
         };
-        // A thread that looks at the entry meanwhile and leaves it ready.
+        // Another thread examines the entry meanwhile and leaves it ready.
         let other = {
             let inner = Arc::clone(&inner);
             spawn(move || inner.scan(&Context::from_waker(Waker::noop()), 8, &mut |_| {}))

@@ -1,6 +1,7 @@
-//! Epoll instances in each other: no cycles, and a limited depth.
+//! Limits for epoll instances that watch each other: no cycles, and a maximum depth.
 //!
-//! Each check visits an instance once, by however many ways it can be reached.
+//! A check visits each instance once, even if several paths lead to the instance. So the cost of a check is
+//! limited by the number of instances, not by the number of paths.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
@@ -12,33 +13,33 @@ use lock_api::RawMutex;
 use super::set::Entry;
 use super::{Epoll, TryArc};
 
-/// Maximum number of instances in each other below the outermost one, as on Linux: wake-ups and looks recurse
-/// that deep.
+/// Maximum number of levels of instances below the outermost instance, as on Linux. It limits the recursion
+/// of wake-ups and of looks at the readiness.
 const MAX_NESTING: u32 = 4;
 
-/// Nesting of an instance: how many instances are above and below it. It is changed by one check at a time,
-/// as callers of [`Epoll::add`] ensure.
+/// Nesting of an instance: the number of levels above and below it. Only one check at a time changes it; the
+/// callers of [`Epoll::add`] ensure this.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
-    /// Number of instances above this one, at most, ever since it was created.
+    /// Maximum number of levels that were above this instance at any time since its creation.
     above: AtomicU32,
-    /// The last check that has visited this instance.
+    /// Number of the last check that visited this instance.
     check: AtomicU64,
-    /// Number of instances in each other below this one, as that check has found.
+    /// Number of levels below this instance, as found by the check in `check`.
     below: AtomicU32,
 }
 
-/// A check of whether an instance may be added to another one.
+/// A single check of whether an instance may be added to another instance.
 #[derive(Debug)]
 struct Check {
     /// Number of the check.
     number: u64,
-    /// Number of instances that it has visited.
+    /// Number of instances that the check has visited.
     visited: usize,
 }
 
 impl Check {
-    /// A check with a number of its own.
+    /// Creates a check with a unique number.
     fn new() -> Self {
         static CHECKS: AtomicU64 = AtomicU64::new(0);
         Self { number: CHECKS.fetch_add(1, Relaxed) + 1, visited: 0 }
@@ -46,14 +47,17 @@ impl Check {
 }
 
 impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
-    /// Checks that an instance may be added. Returns how many would be above it.
+    /// Checks that `nested` may be added to this instance. Returns the number of levels that would be above
+    /// `nested`.
     pub(super) fn check_nesting(&self, nested: &Self) -> Result<u32, Errno> {
         let above = self.shared.nesting.above.load(Relaxed) + 1;
         let below = nested.depth_without(self, above, &mut Check::new())?;
         if above + below > MAX_NESTING { Err(Errno::ELOOP) } else { Ok(above) }
     }
 
-    /// Number of instances in each other below this one; `ELOOP` if `other` is among them.
+    /// Returns the number of levels of instances below this one. Fails with `ELOOP` if `other` is this
+    /// instance or below it, or if the levels are more than [`MAX_NESTING`]. `above` is the number of levels
+    /// above this instance.
     fn depth_without(&self, other: &Self, above: u32, check: &mut Check) -> Result<u32, Errno> {
         if Arc::ptr_eq(&self.shared, &other.shared) || above > MAX_NESTING {
             return Err(Errno::ELOOP);
@@ -73,7 +77,8 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
         Ok(depth)
     }
 
-    /// Notes that `above` instances are above this one. Those below know it if this one did.
+    /// Notes that `above` levels are above this instance, and updates the instances below it. If the number
+    /// does not grow, the instances below it are already up to date.
     pub(super) fn raise(&self, above: u32) {
         if self.shared.nesting.above.fetch_max(above, Relaxed) >= above {
             return;

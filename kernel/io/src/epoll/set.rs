@@ -1,18 +1,18 @@
 //! The entries of an epoll instance, and the list of entries that may be ready.
 //!
-//! An entry is in one of three phases ([`Phase`]). An idle entry waits: its waker is registered with its
-//! object. When the object changes, [`EntrySet::note_change`] puts the entry into the ready list. A thread
-//! that scans the list takes an entry out ([`EntrySet::take_ready`]), unlocks the set, asks the object for
-//! its readiness, which registers the waker again, and reports the result ([`EntrySet::settle`]). A change
-//! during that examination cannot put the entry into the list. It is noted in the phase, and `settle` then
-//! appends the entry.
+//! An entry is in one of three phases ([`Phase`]): idle, ready or examined. An idle entry waits: its waker is
+//! registered with its object. When the object changes, [`EntrySet::note_change`] puts the entry into the
+//! ready list. A thread that scans the list takes an entry out ([`EntrySet::take_ready`]) and unlocks the
+//! set. Then it examines the entry: it asks the object for its readiness, which registers the waker again. At
+//! the end it reports the result ([`EntrySet::settle`]). A change of the object during the examination does
+//! not put the entry into the list. Instead, the phase notes the change, and `settle` then appends the entry.
 //!
-//! Scans are numbered. An entry remembers the last scan that took it, so that a scan takes each entry once
-//! and ends, even if the entry goes back to the list.
+//! Scans are numbered. An entry remembers the last scan that took it. So a scan takes each entry only once,
+//! and ends even if entries return to the list.
 //!
 //! All operations are meant for use under a spinlock. They take constant time, except [`EntrySet::find`],
-//! whose time grows with the entries of one descriptor number. None allocates, except [`WakerQueue::add`] of
-//! a second waiting thread.
+//! whose time grows with the number of entries of one descriptor number. They do not allocate memory, except
+//! [`WakerQueue::add`] if there is more than one waiter.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -35,34 +35,35 @@ enum Phase {
     Idle,
     /// In the ready list: its object must be examined.
     Ready,
-    /// A thread examines the object. `woken`: the object has changed since the examination began. `modified`:
-    /// the entry has, so the result may be older than that change.
+    /// A thread examines the object. `woken` is true if the object has changed since the examination began.
+    /// `modified` is true if the program has changed the entry since then, so the result of the examination
+    /// is for the old events.
     Examined { woken: bool, modified: bool },
 }
 
 impl Phase {
-    /// A thread begins to look.
+    /// The phase when an examination begins.
     const EXAMINED: Self = Self::Examined { woken: false, modified: false };
 }
 
 /// A descriptor that is watched.
 pub(super) struct Entry {
     pub(super) descriptor: i32,
-    /// The open file description. The entry does not keep it open: when it is closed, the entry leaves the
-    /// set.
+    /// The open file description. The entry does not keep it open. After the description is closed, the entry
+    /// is removed from the set.
     object: Weak<dyn Object>,
     /// True if the object is an epoll instance, too.
     is_nested: bool,
-    /// The waker that is registered with the object, and the address of its target. No other entry has that
-    /// address.
+    /// The waker that is registered with the object, and the address of the waker's target. No other entry
+    /// has the same address.
     pub(super) waker: Waker,
     address: usize,
-    /// `EPOLL` bits. After the event of a one-shot entry only [`MODES`] are left.
+    /// `EPOLL` bits. After a one-shot entry has delivered its event, only its bits in [`MODES`] are left.
     events: u32,
     data: u64,
     phase: Phase,
-    /// The last scans that took the entry from the ready list: to deliver its event, and to look only. The
-    /// same scan does not take the entry again, so each scan ends.
+    /// Number of the last scan that took the entry to deliver its event, and of the last scan that took it
+    /// only to look. A scan does not take the same entry again, so each scan ends.
     last_delivery: u64,
     last_look: u64,
     /// Neighbours in the ready list.
@@ -79,7 +80,7 @@ impl Debug for Entry {
 }
 
 impl Examined {
-    /// An entry with these `EPOLL` bits.
+    /// Creates the value for an entry with these `EPOLL` bits.
     pub(super) const fn new(
         (number, address, events): (Number, usize, u32),
         waker: Waker,
@@ -90,7 +91,7 @@ impl Examined {
 }
 
 impl Entry {
-    /// An entry whose object the caller is about to look at.
+    /// Creates an entry that the caller is about to examine.
     pub(super) fn new(
         descriptor: i32,
         object: &Arc<dyn Object>,
@@ -115,7 +116,7 @@ impl Entry {
         }
     }
 
-    /// The object, unless its last descriptor is closed.
+    /// Returns the object, unless its last descriptor is closed.
     pub(super) fn object(&self) -> Option<Arc<dyn Object>> {
         self.object.upgrade()
     }
@@ -133,7 +134,7 @@ impl Entry {
         self.object.as_ptr().addr() == Arc::as_ptr(object).addr()
     }
 
-    /// Returns true if neither this scan nor a later one of its kind has taken the entry.
+    /// Returns true if neither this scan nor a later scan of the same kind has taken the entry.
     const fn is_new_to(&self, purpose: Purpose) -> bool {
         match purpose {
             Purpose::Look(scan) => self.last_look < scan,
@@ -142,7 +143,7 @@ impl Entry {
         }
     }
 
-    /// Begins an examination by a scan, which has taken the entry from the ready list.
+    /// Begins an examination. The scan has taken the entry from the ready list.
     const fn begin_examination(&mut self, purpose: Purpose) {
         self.phase = Phase::EXAMINED;
         match purpose {
@@ -157,7 +158,7 @@ impl Entry {
         self.events & !MODES != 0
     }
 
-    /// The `EPOLL` bits that the program has asked for.
+    /// Returns the `EPOLL` bits that the program has asked for.
     pub(super) const fn events(&self) -> u32 {
         self.events
     }
@@ -179,37 +180,39 @@ pub(super) struct Examined {
 pub(super) enum Taken {
     /// An entry to be examined.
     Entry(Examined),
-    /// The entry of a closed description, which has left the set, to be dropped without the lock.
+    /// An entry whose description is closed. It is removed from the set. The caller drops it after it has
+    /// released the lock.
     Stale(Entry),
 }
 
-/// Why an entry's object was looked at.
+/// Why a thread examines an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The entry is new, or its events have changed: it is entered into the ready list.
+    /// The entry is new, or its events have changed. If its object is ready, the entry is put into the ready
+    /// list.
     Enter,
-    /// The scan of this number only looks whether an entry is ready.
+    /// The scan with this number only looks whether any entry is ready.
     Look(u64),
-    /// The scan of this number delivers events.
+    /// The scan with this number delivers events.
     Deliver(u64),
 }
 
 /// Result of examining an entry's object.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The event, if there is one.
+    /// The event to report, if there is one.
     pub(super) event: Option<Event>,
-    /// True if the waiters must be woken: the entry is in the ready list, and they have not been woken for it
-    /// since it was in the list before.
+    /// True if the waiters must be woken: the entry has returned to the ready list for a reason that they
+    /// have not been woken for.
     pub(super) is_news: bool,
 }
 
 /// Memory that the set needs before an entry can be added.
 #[derive(Debug)]
 pub(super) enum Growth {
-    /// For the entry.
+    /// A chunk of memory for entries.
     Entries(ChunkPlan),
-    /// For its descriptor number.
+    /// The chunk with this number, for the first entries of descriptor numbers.
     Descriptors(usize),
 }
 
@@ -221,7 +224,7 @@ pub(super) enum Memory {
 }
 
 impl Growth {
-    /// Allocates the memory; `None` if there is not enough.
+    /// Allocates the memory. Returns `None` if there is not enough.
     pub(super) fn allocate(self) -> Option<Memory> {
         match self {
             Self::Entries(plan) => plan.allocate().ok().map(Memory::Entries),
@@ -235,27 +238,27 @@ impl Growth {
     }
 }
 
-/// The entries, the ready list, and the tasks that wait for it to be filled.
+/// The entries of an instance, the ready list, and the tasks that wait for ready entries.
 #[derive(Debug)]
 pub(super) struct EntrySet {
     entries: SlotMap<Entry>,
-    /// First entry of each descriptor number, in chunks as those of the entries.
+    /// First entry of each descriptor number. The chunks have the same sizes as those of the entries.
     heads: [Vec<Option<Number>>; CHUNKS],
     /// Ends of the ready list.
     first: Option<Number>,
     last: Option<Number>,
     /// Number of scans so far.
     scans: u64,
-    /// Number of entries that are examined.
+    /// Number of entries that threads are examining.
     examined: usize,
-    /// True if a look found nothing ready while other entries were being examined. These entries may be ready
-    /// afterwards.
+    /// True if a scan that only looks found nothing ready while other threads were examining entries. These
+    /// entries may turn out to be ready. Then the watchers must be woken.
     has_overlooked: bool,
-    /// Number of entries of epoll instances.
+    /// Number of entries whose object is an epoll instance.
     pub(super) nested: usize,
     /// Threads in `epoll_wait`. An event wakes one of them.
     pub(super) sleepers: WakerQueue,
-    /// Tasks that wait for the instance to become readable.
+    /// Tasks that wait for the instance itself to become readable.
     pub(super) watchers: WakerQueue,
 }
 
@@ -280,22 +283,23 @@ impl EntrySet {
         self.heads.get_mut(chunk)?.get_mut(index)
     }
 
-    /// The entry with a number, which may be any; for iteration.
+    /// Returns the entry with a number, if there is one. Any number is allowed, so callers can iterate up to
+    /// [`Self::bound`].
     pub(super) fn get(&self, number: Number) -> Option<&Entry> {
         self.entries.get(number)
     }
 
-    /// Upper bound of the numbers.
+    /// Returns a number that is larger than the numbers of all entries.
     pub(super) fn bound(&self) -> Number {
         self.entries.bound()
     }
 
-    /// The entry of a descriptor and its open description.
+    /// Finds the entry of a descriptor and its open file description.
     pub(super) fn find(&self, descriptor: i32, object: &Arc<dyn Object>) -> Option<Number> {
         self.of_descriptor(descriptor, |entry| entry.is_of(object))
     }
 
-    /// The first entry of a descriptor number that meets a condition.
+    /// Finds the first entry of a descriptor number that meets a condition.
     fn of_descriptor(&self, descriptor: i32, condition: impl Fn(&Entry) -> bool) -> Option<Number> {
         let (chunk, index) = position(usize::try_from(descriptor).ok()?);
         let mut next = *self.heads.get(chunk)?.get(index)?;
@@ -309,18 +313,20 @@ impl EntrySet {
         None
     }
 
-    /// Removes an entry of this descriptor number whose description is closed, to be dropped without the
-    /// lock.
+    /// Removes an entry of this descriptor number whose description is closed, and returns it. The caller
+    /// drops the entry after it has released the lock.
     pub(super) fn remove_stale(&mut self, descriptor: i32) -> Option<Entry> {
         let number = self.of_descriptor(descriptor, Entry::is_stale)?;
         self.remove(number)
     }
 
-    /// Takes an entry from `new` and adds it. The caller then examines it. Returns its number.
+    /// Takes the entry out of `new`, adds it to the set, and returns its number. The caller then examines the
+    /// entry.
     ///
     /// # Errors
     ///
-    /// Memory has to be added first; `None` if there are too many entries. The entry is still in `new`.
+    /// The memory that the caller must add first, or `None` if there are too many entries. The entry is then
+    /// still in `new`.
     pub(super) fn insert(&mut self, new: &mut Option<Entry>) -> Result<Number, Option<Growth>> {
         let Some(entry) = new.take() else { return Err(None) };
         let (descriptor, is_nested) = (entry.descriptor, entry.is_nested);
@@ -345,7 +351,8 @@ impl EntrySet {
         Ok(number)
     }
 
-    /// Adds memory. Returns surplus memory, which the caller frees without the lock.
+    /// Adds memory. Returns the memory if it is not needed any more. The caller frees it after it has
+    /// released the lock.
     pub(super) fn grow(&mut self, memory: Memory) -> Option<Memory> {
         match memory {
             Memory::Entries(chunk) => self.entries.grow(chunk).map(Memory::Entries),
@@ -359,7 +366,7 @@ impl EntrySet {
         }
     }
 
-    /// Removes an entry, to be dropped without the lock.
+    /// Removes and returns an entry. The caller drops the entry after it has released the lock.
     pub(super) fn remove(&mut self, number: Number) -> Option<Entry> {
         let (descriptor, phase) = self.entries.get(number).map(|entry| (entry.descriptor, entry.phase))?;
         self.leave_descriptor(descriptor, number);
@@ -399,9 +406,10 @@ impl EntrySet {
                 self.examined += 1;
                 Some(examined)
             }
-            // It is examined anyway.
+            // A scan will examine the entry anyway, with the new events.
             Phase::Ready => None,
-            // With the new events once more.
+            // The entry must be examined again, with the new events. `woken` makes `settle` put it into the
+            // ready list.
             Phase::Examined { .. } => {
                 entry.phase = Phase::Examined { woken: true, modified: true };
                 None
@@ -427,7 +435,7 @@ impl EntrySet {
         }
     }
 
-    /// Begins a scan of the ready list; returns its number.
+    /// Begins a scan of the ready list. Returns the number of the scan.
     pub(super) const fn begin_scan(&mut self) -> u64 {
         self.scans += 1;
         self.scans
@@ -438,9 +446,10 @@ impl EntrySet {
         self.first.is_some()
     }
 
-    /// Takes the first entry from the ready list to be examined, unless this or a later scan has taken it
-    /// before. A scan that looks and finds none is remembered: the next entry that gets into the list after
-    /// an examination wakes the watchers.
+    /// Takes the first entry from the ready list. The caller examines it. Returns `None` if the list is
+    /// empty, or if this scan or a later one has already taken the entry. If a scan only looks and gets
+    /// `None`, the set remembers this: the next entry that returns to the list after an examination wakes the
+    /// watchers.
     pub(super) fn take_ready(&mut self, purpose: Purpose) -> Option<Taken> {
         let entry = self.first.and_then(|number| self.entries.get(number));
         let entry = entry.filter(|entry| entry.is_new_to(purpose));
@@ -458,8 +467,8 @@ impl EntrySet {
         Some(Taken::Entry(examined))
     }
 
-    /// Ends the examination of an entry, for which its object reports `found`. `None` if the entry has left
-    /// the set.
+    /// Ends the examination of an entry. `found` has the `EPOLL` bits that the object reported. Returns
+    /// `None` if the entry was removed from the set.
     pub(super) fn settle(&mut self, examined: &Examined, found: u32, purpose: Purpose) -> Option<Outcome> {
         let number = examined.number;
         // The entry's waker keeps its target alive, so no other target can have the same address.
@@ -488,8 +497,8 @@ impl EntrySet {
                 self.append(number);
             }
         }
-        // After other results no waiter is woken here: at its end, the scan or look wakes one thread in
-        // `epoll_wait` if the ready list has entries.
+        // If `is_news` is false, no waiter is woken here. At the end of the scan, one thread in `epoll_wait`
+        // is woken if the ready list has entries.
         let is_news = purpose == Purpose::Enter || woken || self.has_overlooked;
         if is_queued && is_news {
             self.has_overlooked = false;
@@ -503,8 +512,8 @@ impl EntrySet {
         self.link(number, last, None);
     }
 
-    /// Puts an entry that a look has found ready in front of the ready list, where an earlier look that still
-    /// runs finds it, too.
+    /// Puts an entry that a look has found ready at the front of the ready list. There, a concurrent look
+    /// that began earlier finds it, too.
     fn prepend(&mut self, number: Number) {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.last_look = 0;
@@ -529,7 +538,8 @@ impl EntrySet {
         self.set_previous(next, previous);
     }
 
-    /// Sets the entry that follows `number`; without a number, the first one of the list.
+    /// Sets the entry that follows the entry `number`. If `number` is `None`, sets the first entry of the
+    /// list.
     fn set_next(&mut self, number: Option<Number>, next: Option<Number>) {
         match number.and_then(|number| self.entries.get_mut(number)) {
             Some(entry) => entry.next = next,
@@ -537,7 +547,8 @@ impl EntrySet {
         }
     }
 
-    /// Sets the entry that precedes `number`; without a number, the last one of the list.
+    /// Sets the entry that precedes the entry `number`. If `number` is `None`, sets the last entry of the
+    /// list.
     fn set_previous(&mut self, number: Option<Number>, previous: Option<Number>) {
         match number.and_then(|number| self.entries.get_mut(number)) {
             Some(entry) => entry.previous = previous,

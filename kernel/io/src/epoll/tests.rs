@@ -1,8 +1,8 @@
-//! Rules of `epoll(7)`, one by one.
+//! Tests of the rules of `epoll(7)`, one by one.
 //!
-//! The watched object is a [`Device`], whose readiness the test sets. It counts how often it is examined, and
-//! can change as soon as it has been: so tests reach the states between two steps of the implementation
-//! without threads. Models with threads are in `models`.
+//! The watched object is a [`Device`], whose readiness the test sets. It counts how often it is examined. It
+//! can also change directly after an examination. So tests without threads can reach the states between two
+//! steps of the implementation. Models with threads are in `models`.
 
 extern crate std;
 
@@ -47,7 +47,7 @@ pub(super) fn instance() -> Arc<Instance> {
     Arc::new(Instance::new().unwrap())
 }
 
-/// Hook that is called once, as soon as an object has been examined.
+/// Hook that is called once, directly after an object was examined.
 #[derive(Default)]
 struct Hook(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -62,9 +62,9 @@ impl Debug for Hook {
 struct Device {
     ready: Mutex<Readiness>,
     waiters: FakeWaitQueue,
-    /// Number of times that the instance has looked.
+    /// Number of times that the object was examined.
     looks: AtomicUsize,
-    /// Readiness that the object takes as soon as it has been examined.
+    /// Readiness to which the object changes directly after it was examined.
     then: Mutex<Option<Readiness>>,
     hook: Hook,
 }
@@ -133,7 +133,7 @@ pub(super) const fn event(events: u32, data: u64) -> Event {
     Event { events, data }
 }
 
-/// The events that there are, at most `max`.
+/// Returns the current events, at most `max`.
 fn scan(epoll: &Instance, max: usize) -> Vec<(u32, u64)> {
     let mut found = Vec::new();
     let count = epoll
@@ -142,7 +142,7 @@ fn scan(epoll: &Instance, max: usize) -> Vec<(u32, u64)> {
     found
 }
 
-/// Counts how often it is woken.
+/// A task that counts its wake-ups.
 #[derive(Debug, Default)]
 struct Sleeper(AtomicUsize);
 
@@ -197,7 +197,7 @@ fn change_while_the_object_is_looked_at_is_reported_by_the_next_scan() {
     *device.then.lock().unwrap() = Some(READ);
     assert_eq!(scan(&epoll, 10), []);
     assert_eq!(scan(&epoll, 10), [(EPOLLIN, 7)]);
-    // Also for one that was ready before.
+    // This also applies to an entry that was ready before.
     *device.then.lock().unwrap() = Some(READ);
     device.change(READ);
     assert_eq!(scan(&epoll, 10), [(EPOLLIN, 7)]);
@@ -285,7 +285,7 @@ fn closed_description_leaves_the_set() {
     let open = object(&device);
     epoll.add(3, &open, event(EPOLLIN, 1)).unwrap();
     device.change(READ);
-    // Another descriptor still refers to it.
+    // Another descriptor still refers to the object.
     drop(open);
     assert_eq!(scan(&epoll, 10), [(EPOLLIN, 1)]);
     drop(device);
@@ -294,7 +294,7 @@ fn closed_description_leaves_the_set() {
         let device = Device::new();
         epoll.add(3, &object(&device), event(EPOLLIN, data)).unwrap();
     }
-    // The entry of a closed one makes room for the next of its number.
+    // The entry of the closed descriptor is removed when the same number is added again.
     assert!(epoll.shared.set.lock().bound() <= 2);
 }
 
@@ -325,7 +325,7 @@ fn operations_are_refused_with_linux_errors() {
     assert_eq!(epoll.remove(3, &file), Err(Errno::EPERM));
     assert_eq!(epoll.add(3, &own, event(EPOLLIN, 0)), Err(Errno::EINVAL));
     assert_eq!(epoll.remove(3, &own), Err(Errno::EINVAL));
-    // Exclusive entries are neither one-shot nor modified nor instances.
+    // Exclusive entries cannot be one-shot, cannot be modified, and cannot watch an epoll instance.
     let exclusive = EPOLLIN | EPOLLEXCLUSIVE;
     assert_eq!(epoll.add(3, &device, event(exclusive | EPOLLONESHOT, 0)), Err(Errno::EINVAL));
     assert_eq!(epoll.add(3, &(instance() as _), event(exclusive, 0)), Err(Errno::EINVAL));
@@ -349,7 +349,7 @@ fn instances_in_each_other_are_readable_if_an_entry_is_ready() {
     assert_eq!(scan(&outer, 10), [(EPOLLIN, 2)]);
     device.set(NOTHING);
     assert_eq!(scan(&outer, 10), []);
-    // An event that a look leaves in the list is delivered once.
+    // A look leaves the event in the ready list, and the event is then delivered only once.
     inner.modify(3, &object(&device), event(EPOLLIN | EPOLLET, 1)).unwrap();
     device.change(READ);
     assert_eq!(scan(&outer, 10), [(EPOLLIN, 2)]);
@@ -375,7 +375,7 @@ fn nesting_is_limited_and_has_no_cycles() {
         add(&pair[1], &pair[0]).unwrap();
     }
     assert_eq!(add(&bottom_up[5], &bottom_up[4]), Err(Errno::ELOOP));
-    // Three levels and two join to five.
+    // Joining three levels and two levels makes five, the maximum.
     let (lower, upper) = ([0, 1].map(|_| instance()), [0, 1, 2].map(|_| instance()));
     add(&lower[0], &lower[1]).unwrap();
     upper.windows(2).for_each(|pair| add(&pair[0], &pair[1]).unwrap());
@@ -391,7 +391,7 @@ fn event_wakes_one_sleeper_and_what_is_left_the_next() {
     assert_eq!((wait(&epoll, &waker), wait(&epoll, &other)), (Poll::Pending, Poll::Pending));
     device.change(READ);
     assert_eq!((first.0.load(Relaxed), second.0.load(Relaxed)), (1, 0));
-    // The entry is ready still, so another thread has a look.
+    // The entry is still ready, so another thread is woken.
     assert_eq!(wait(&epoll, &waker), Poll::Ready(1));
     assert_eq!((first.0.load(Relaxed), second.0.load(Relaxed)), (1, 1));
 }
@@ -403,7 +403,8 @@ fn sleeper_that_leaves_passes_its_wake_up_on() {
     let ((_, waker), (second, other)) = (sleeper(), sleeper());
     assert_eq!((wait(&epoll, &waker), wait(&epoll, &other)), (Poll::Pending, Poll::Pending));
     device.change(READ);
-    // The first was woken, and takes nothing since its time is up.
+    // The first thread was woken, but takes no event because its timeout has expired. So it wakes the other
+    // thread.
     assert_eq!(epoll.scan(&Context::from_waker(&waker), 0, &mut |_| {}), 0);
     assert_eq!(second.0.load(Relaxed), 1);
     assert_eq!(wait(&epoll, &other), Poll::Ready(1));

@@ -1,5 +1,6 @@
-//! Models of the position, which moves between a handle and its file. loom's `strong_count` synchronises by
-//! itself: that the fence behind it is needed is not explored, only the order of the calls.
+//! Models of the position, which moves between a handle and its file. loom's `strong_count` already
+//! synchronises. So the models explore the order of the calls, but not whether the fence after `strong_count`
+//! is needed.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +13,7 @@ use super::{FileHandle, Positioned};
 /// loom's preemption bound. The variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const SWITCHES: usize = 3;
 
-/// A file whose calls on the long path take a lock.
+/// A file with a lock that calls on the slow path take.
 #[derive(Debug)]
 struct File {
     position: AtomicU64,
@@ -54,7 +55,7 @@ fn advance(slot: &Slot) {
     }
 }
 
-/// Moves the position by one by another descriptor, which is closed afterwards.
+/// Moves the position by one through another descriptor, which is closed afterwards.
 fn advance_duplicate(slot: &Slot) {
     let duplicate = slot.lock().unwrap().clone();
     duplicate.file().advance();

@@ -1,5 +1,5 @@
-//! Models for [loom](https://docs.rs/loom): `cargo test -p hermit-models --test io`. A lost interrupt ends as
-//! a deadlock, or as frames that no poll receives.
+//! Models for [loom](https://docs.rs/loom): `cargo test -p hermit-models --test io`. If an interrupt is lost,
+//! the model ends with a deadlock, or with frames that no poll has received.
 
 extern crate std;
 
@@ -54,7 +54,8 @@ impl Sleeper {
 /// A device with a count of received frames, and the stack, which knows the count of its last poll.
 struct Network {
     leader: PollLeader<parking_lot::RawMutex>,
-    /// Relaxed, like a used ring that is read in place: `PollLeader` alone orders the accesses.
+    /// Number of received frames. It is accessed with relaxed ordering, like a used ring in memory, so only
+    /// `PollLeader` orders the accesses.
     frames: AtomicUsize,
     stack: Mutex<Stack>,
 }
@@ -71,7 +72,8 @@ impl Network {
         Arc::new(Self { leader: PollLeader::new(), frames, stack })
     }
 
-    /// The device receives frame number `frame`, and interrupts. Without a leader the poll thread polls.
+    /// The device receives frame number `frame` and raises an interrupt. If there is no leader, the poll
+    /// thread polls.
     fn interrupt(&self, frame: usize) {
         self.frames.store(frame, Relaxed);
         match self.leader.interrupt() {
@@ -146,7 +148,7 @@ fn thread_that_leaves_loses_no_interrupt() {
             let network = Arc::clone(&network);
             spawn(move || network.interrupt(1))
         };
-        // A thread whose wait ends for another reason.
+        // A thread that stops waiting for another reason than a frame.
         let waker = Waker::from(Sleeper::new());
         network.leader.lead(&waker);
         network.leave(&waker);

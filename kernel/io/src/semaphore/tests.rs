@@ -1,4 +1,5 @@
-//! The semaphore against a model: a queue of tasks in the order of their arrival.
+//! Property test: compares the semaphore with a model, which is a queue of tasks in the order of their
+//! arrival.
 
 extern crate std;
 
@@ -52,8 +53,8 @@ impl Model {
         }
     }
 
-    /// A task polls: for its first time, again since it was woken, or without a reason. Returns whether the
-    /// result is as expected.
+    /// Makes a task poll: for the first time, again because it was woken, or without a reason. Returns true
+    /// if the result is as expected.
     fn poll(&mut self, task: usize) -> bool {
         if self.owners[task] && !self.woken[task] {
             return true;
@@ -71,8 +72,8 @@ impl Model {
         self.semaphore.poll_acquire(&mut self.acquisitions[task], &self.wakers[task]) == expected
     }
 
-    /// A task releases its permit, or one is added. Returns whether the first task that waits, and no other,
-    /// is woken.
+    /// Makes a task release its permit, or adds a permit. Returns true if only the first waiting task is
+    /// woken.
     fn release(&mut self, task: Option<usize>) -> bool {
         if let Some(task) = task {
             if !self.owners[task] || self.woken[task] {
@@ -112,7 +113,7 @@ proptest! {
         }
         prop_assert!(model.permits == 0 || model.waiters.is_empty());
         prop_assert_eq!(model.semaphore.permits, model.permits);
-        // All that wait get a permit once the others release theirs.
+        // All waiting tasks get a permit when the others have released their permits.
         for _ in 0..TASKS {
             for task in 0..TASKS {
                 prop_assert!(!model.woken[task] || model.poll(task));

@@ -1,4 +1,4 @@
-//! The table against a map.
+//! Property test: compares the table with a map.
 
 extern crate std;
 

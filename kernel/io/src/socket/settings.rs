@@ -13,14 +13,14 @@ use crate::{Argument, ValueResult, field, set_field};
 const NANOSECONDS_PER_MICROSECOND: u64 = 1_000;
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
 
-/// Number of seconds from which on a timeout means to wait forever. Linux has such a limit, too; its value
-/// depends on Linux's configuration.
+/// Timeouts of at least this number of seconds mean to wait forever. Linux has such a limit, too, whose value
+/// depends on its configuration.
 const MAX_TIMEOUT_SECONDS: u64 = u64::MAX / MICROSECONDS_PER_SECOND;
 
-/// A negative timeout, which expires at once and is read as 0.
+/// Stands for a negative timeout. It expires at once, and reads back as 0.
 const AT_ONCE: u64 = u64::MAX;
 
-/// `SO_LINGER` is off: close returns at once, and sent data is still delivered.
+/// Value while `SO_LINGER` is off: `close` returns at once, and sent data is still delivered.
 const NO_LINGER: i32 = -1;
 
 /// A direction in which calls block.
@@ -44,7 +44,7 @@ pub(super) enum CommonOption {
 }
 
 impl CommonOption {
-    /// The option of this level and number; `None` if only some families may have it.
+    /// Returns the option with this level and number, or `None` if it is not common to all families.
     pub(super) const fn find(option: OptionId) -> Option<Self> {
         match option {
             (SOL_SOCKET, SO_TYPE) => Some(Self::Type),
@@ -83,7 +83,8 @@ impl CommonSettings {
         }
     }
 
-    /// Settings of a socket that a listener with these has accepted. As in Linux, it is blocking.
+    /// Returns the settings of a socket that a listener with these settings has accepted. As on Linux, the
+    /// new socket is blocking.
     #[must_use]
     pub fn inherited(&self) -> Self {
         Self {
@@ -107,8 +108,8 @@ impl CommonSettings {
         self.nonblocking.store(nonblocking, Relaxed);
     }
 
-    /// Time in nanoseconds at which a call that begins at `now` fails with `EAGAIN`; `None` without a
-    /// timeout, and then `now` is not called.
+    /// Returns the time in nanoseconds at which a call that begins at the time `now()` fails with `EAGAIN`.
+    /// Returns `None` if there is no timeout, and then does not call `now`.
     #[inline]
     pub fn deadline(&self, direction: Direction, now: impl FnOnce() -> u64) -> Option<u64> {
         let timeout = self.timeout(direction).load(Relaxed);
@@ -127,8 +128,8 @@ impl CommonSettings {
         }
     }
 
-    /// Linger time in seconds, if `SO_LINGER` is on: close waits so long for delivery or, with 0, resets the
-    /// connection.
+    /// Returns the linger time in seconds, if `SO_LINGER` is on. `close` waits at most this time for the
+    /// delivery of data. If the time is 0, `close` resets the connection.
     #[must_use]
     pub fn linger(&self) -> Option<i32> {
         Some(self.linger.load(Relaxed)).filter(|&seconds| seconds != NO_LINGER)
@@ -172,12 +173,13 @@ impl CommonSettings {
     }
 }
 
-/// The `int` at an offset of a structure.
+/// Reads the `int` at an offset of a structure.
 fn int(structure: &[u8], offset: usize) -> Result<i32, Errno> {
     field(structure, offset).map(i32::from_ne_bytes).ok_or(Errno::EINVAL)
 }
 
-/// The timeout in microseconds of a `timeval`, or [`AT_ONCE`]; `EDOM` if `tv_usec` is not below a second.
+/// Converts a `timeval` to a timeout in microseconds, or to [`AT_ONCE`] if it is negative. Fails with `EDOM`
+/// if `tv_usec` is not below a second.
 fn timeout_from(time: &[u8]) -> Result<u64, Errno> {
     let seconds = field(time, offset_of!(timeval, tv_sec)).map(i64::from_ne_bytes).ok_or(Errno::EINVAL)?;
     let microseconds = u64::try_from(int(time, offset_of!(timeval, tv_usec))?).unwrap_or(u64::MAX);
@@ -190,7 +192,7 @@ fn timeout_from(time: &[u8]) -> Result<u64, Errno> {
     Ok(if is_none { 0 } else { seconds * MICROSECONDS_PER_SECOND + microseconds })
 }
 
-/// The `timeval` of a timeout in microseconds.
+/// Converts a timeout in microseconds to a `timeval`.
 fn timeval_of(timeout: u64) -> [u8; size_of::<timeval>()] {
     let timeout = if timeout == AT_ONCE { 0 } else { timeout };
     let seconds = i64::try_from(timeout / MICROSECONDS_PER_SECOND).unwrap_or(i64::MAX);

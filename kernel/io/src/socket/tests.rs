@@ -1,7 +1,8 @@
-//! A family of sockets that has nothing but the trait: mailboxes, which exchange datagrams by name.
+//! Tests of the socket interface with a family that exists only here: mailboxes, which exchange datagrams by
+//! name.
 //!
-//! The family checks that the interface of sockets suffices for a protocol that is not IP: addresses of its
-//! own format, options of its own, and the generic ones from [`CommonSettings`].
+//! The family shows that the interface of sockets suffices for a protocol other than IP. It has its own
+//! format of addresses, its own options, and the common options of [`CommonSettings`].
 
 extern crate std;
 

@@ -11,7 +11,7 @@ pub(super) const WORD: usize = 64;
 /// Number of words for all descriptors.
 const MAX_WORDS: usize = MAX_DESCRIPTORS / WORD;
 
-/// A bit for each of the first descriptors, set if it is allocated. It has no lock.
+/// A bit for each of the first 64 descriptors, which is set if the descriptor is allocated. It needs no lock.
 #[derive(Debug)]
 pub(super) struct FirstWord(AtomicU64);
 
@@ -20,7 +20,8 @@ impl FirstWord {
         Self(AtomicU64::new(0))
     }
 
-    /// Sets the lowest clear bit of at least `min` and returns its number; `None` if all are set.
+    /// Sets the lowest clear bit whose number is at least `min`, and returns the number. Returns `None` if
+    /// all these bits are set.
     #[inline]
     pub(super) fn allocate(&self, min: usize) -> Option<usize> {
         let below = u64::MAX.checked_shl(u32::try_from(min).ok()?)?;
@@ -28,7 +29,8 @@ impl FirstWord {
         loop {
             let number = (word | !below).trailing_ones();
             let bit = 1_u64.checked_shl(number)?;
-            // Acquire: the accesses to the descriptor before it was freed happen before the new ones.
+            // Acquire: accesses to the descriptor's slot before it was freed happen before accesses by the
+            // new owner.
             match self.0.compare_exchange_weak(word, word | bit, Acquire, Relaxed) {
                 Ok(_) => return Some(number as usize),
                 Err(changed) => word = changed,
@@ -36,18 +38,19 @@ impl FirstWord {
         }
     }
 
-    /// Clears the bit of a number, which is set.
+    /// Clears the bit of a number. The bit is set.
     #[inline]
     pub(super) fn free(&self, number: usize) {
         self.0.fetch_and(!(1 << (number % WORD)), Release);
     }
 }
 
-/// A bit per number, set if it is allocated. Finds the lowest free number in constant time.
+/// A bit for each number, which is set if the number is allocated. The bitmap finds the lowest free number in
+/// constant time.
 #[derive(Debug)]
 pub(super) struct Bitmap {
     words: [u64; MAX_WORDS],
-    /// A bit per word, set if all bits of the word are.
+    /// A bit for each word, which is set if all bits of the word are set.
     full: [u64; MAX_WORDS / WORD],
 }
 
@@ -76,7 +79,7 @@ impl Bitmap {
         }
     }
 
-    /// The lowest free number of at least `min`.
+    /// Returns the lowest free number that is at least `min`.
     pub(super) fn lowest_free(&self, min: usize) -> Option<usize> {
         let below = (1 << (min % WORD)) - 1;
         let first = self.word(min / WORD) | below;
@@ -92,7 +95,7 @@ impl Bitmap {
     }
 }
 
-/// The lowest number of at least `min` whose bit is not set.
+/// Returns the lowest number that is at least `min` and whose bit is not set.
 fn lowest_zero(words: &[u64], min: usize) -> Option<usize> {
     let (first, below) = (min / WORD, (1 << (min % WORD)) - 1);
     let words = words.iter().enumerate().skip(first);

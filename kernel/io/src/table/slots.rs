@@ -1,5 +1,6 @@
-//! The slots of the table, in chunks that never move: the first has 64, and each further one as many as all
-//! before it together. So few descriptors take little memory, and a slot is found without a lock.
+//! The slots of the table. They are in chunks that never move, so a slot is found without a lock. The first
+//! chunk has 64 slots. Each further chunk has as many slots as all chunks before it together, so a program
+//! with few descriptors needs little memory.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -32,7 +33,7 @@ const fn word_count(chunk: usize) -> usize {
 pub(super) struct Contents<T, K> {
     /// Value of the descriptor; `None` if it is not open.
     pub(super) value: Option<T>,
-    /// State that a former value has left for the next one.
+    /// State that a former value of the descriptor has left for the next value.
     pub(super) kept: Option<K>,
 }
 
@@ -43,7 +44,8 @@ impl<T, K> Contents<T, K> {
 /// A slot.
 type Slot<R, T, K> = Mutex<R, Contents<T, K>>;
 
-/// Slots that are allocated together: an array of one, since a box of it can be allocated without panicking.
+/// Slots that are allocated together. It is an array of one box of slots, because a boxed array can be
+/// allocated without a panic if there is no memory.
 type Chunk<R, T, K> = [Box<[Slot<R, T, K>]>; 1];
 
 /// A slot for each descriptor.
@@ -62,7 +64,7 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
         }
     }
 
-    /// The slot of a descriptor, if its chunk is there.
+    /// Returns the slot of a descriptor, if its chunk is allocated.
     #[inline]
     pub(super) fn get(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
         match self.first.get(descriptor) {
@@ -71,7 +73,7 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
         }
     }
 
-    /// The slot of a descriptor of the first chunk.
+    /// Returns the slot of a descriptor, if it is in the first chunk.
     #[inline]
     pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
         self.first.get(descriptor)
@@ -84,7 +86,7 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
         slots.get(word * WORD + descriptor % WORD)
     }
 
-    /// Allocates the chunk with the slot of a descriptor, up to 2 MiB, if it is missing.
+    /// Allocates the chunk with the slot of a descriptor if the chunk is missing. A chunk has at most 2 MiB.
     ///
     /// # Errors
     ///
@@ -103,7 +105,7 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
         chunk.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
         chunk.push(slots.into_boxed_slice());
         let chunk: Box<Chunk<R, T, K>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
-        // If another thread was faster, its slots stay, and these are dropped.
+        // If another thread has allocated the chunk first, its slots stay, and these are dropped.
         let _: Result<(), _> = place.set(chunk);
         Ok(())
     }

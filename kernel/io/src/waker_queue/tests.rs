@@ -1,4 +1,4 @@
-//! The queue against a simple model, and the cost of its operations.
+//! Compares the queue with a simple model, and checks the cost of its operations.
 
 extern crate std;
 
@@ -81,8 +81,8 @@ proptest! {
     }
 }
 
-/// Accesses to slots per waker if `count` tasks wait, are woken, and wait again, and the second half then
-/// stops waiting.
+/// Returns the number of accesses to slots per waker. `count` tasks wait, are woken, and wait again. Then the
+/// second half of them stops waiting.
 fn accesses_per_waker(count: usize) -> usize {
     let (wakers, woken) = wakers(count);
     let mut queue = WakerQueue::new();
@@ -107,7 +107,7 @@ fn operations_take_constant_time() {
     for &count in counts {
         let accesses = accesses_per_waker(count);
         std::println!("{count} wakers: {accesses} accesses to slots for each");
-        // About 27; a scan would make thousands.
+        // It is about 27. A linear search would make thousands of accesses.
         assert!(accesses < 60, "{accesses} accesses for each of {count} wakers");
     }
 }

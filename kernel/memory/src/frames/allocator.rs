@@ -53,8 +53,8 @@ impl FrameAllocator {
     ///
     /// # Errors
     ///
-    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected; that
-    /// page is dropped.
+    /// [`NotAllocated`] if the address is not page-aligned, or if an earlier double free is detected. The
+    /// second free is then ignored.
     #[inline]
     pub fn free_frame(&mut self, words: &mut impl Words, frame: u64) -> Result<(), NotAllocated> {
         if !is_page_aligned(frame) {
@@ -66,8 +66,8 @@ impl FrameAllocator {
         }
     }
 
-    /// Allocates as [`ExtentAllocator::allocate`]. If nothing fits, moves the cached pages to the tree and
-    /// tries again.
+    /// Allocates as [`ExtentAllocator::allocate`] does. If nothing fits, moves the cached pages to the tree
+    /// and tries again.
     pub fn allocate(&mut self, words: &mut impl Words, size: u64, align: u64) -> Option<u64> {
         let found = self.extents.allocate(words, size, align);
         if found.is_some() || self.cache.is_empty() {
@@ -77,8 +77,8 @@ impl FrameAllocator {
         self.extents.allocate(words, size, align)
     }
 
-    /// Allocates as [`ExtentAllocator::allocate_at`]. If a part of the range is not free, moves the cached
-    /// pages to the tree and tries again.
+    /// Allocates as [`ExtentAllocator::allocate_at`] does. If a part of the range is not free, moves the
+    /// cached pages to the tree and tries again.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         if self.extents.allocate_at(words, start, size) {
             return true;
@@ -91,7 +91,7 @@ impl FrameAllocator {
         self.extents.allocate_at(words, start, size)
     }
 
-    /// Frees as [`ExtentAllocator::free`].
+    /// Frees as [`ExtentAllocator::free`] does.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl FrameAllocator {
         self.cache.iter().any(|&frame| range.start <= frame && frame < range.end)
     }
 
-    /// Moves a batch of pages from the tree to the cache; returns one of them.
+    /// Moves a batch of pages from the tree to the cache. Returns one more page to the caller.
     #[cold]
     fn refill(&mut self, words: &mut impl Words) -> Option<u64> {
         let range = self.extents.allocate_up_to(words, BATCH as u64 * PAGE_SIZE)?;
@@ -130,7 +130,7 @@ impl FrameAllocator {
         }
         self.cache.rotate_left(BATCH);
         self.cache.truncate(CACHE_PAGES - BATCH);
-        // The push succeeds after the truncation; without room the page would go to the tree.
+        // The push succeeds after the truncation. If it failed, the page would go to the tree.
         match self.cache.push(frame) {
             Ok(()) => result,
             Err(frame) => self.extents.free(words, page(frame)),

@@ -6,8 +6,8 @@ use super::node::{Node, Side};
 use super::tree::{Neighbours, Tree, first, next};
 use super::{NotAllocated, Words, is_page_aligned};
 
-/// Maximum number of extents that an aligned allocation tries, in the order of addresses, before it takes one
-/// that fits with any alignment.
+/// Maximum number of extents that an aligned allocation tries in the order of addresses. After that, it takes
+/// an extent that is large enough for any position of an aligned block.
 const MAX_TRIES: u32 = 64;
 
 /// All free memory, as a tree of extents that are not adjacent.
@@ -42,9 +42,9 @@ impl ExtentAllocator {
     /// Allocates `size` contiguous bytes, aligned to `align`, a power of two, at the lowest possible address
     /// (first fit).
     ///
-    /// With an alignment of more than a page, an extent that is large enough may not fit. After 64 such
-    /// extents, takes the lowest one that fits with any alignment. Tries all extents only if there is no such
-    /// extent.
+    /// With an alignment of more than a page, an extent of sufficient size may contain no aligned block.
+    /// After 64 such extents, takes the lowest extent of at least `size + align - PAGE_SIZE` bytes, which
+    /// always contains one. Tries all extents only if there is no extent of this size.
     ///
     /// Returns the start; `None` if no extent fits, `size` is 0 or not page-aligned, or `align` is not a
     /// power of two.
@@ -62,8 +62,8 @@ impl ExtentAllocator {
         Some(start)
     }
 
-    /// Allocates the `size` bytes at `start`. `false` if a part of them is not free, `size` is 0, or either
-    /// is not page-aligned.
+    /// Allocates the `size` bytes at `start`. Returns false if a part of them is not free, if `size` is 0, or
+    /// if `start` or `size` is not page-aligned.
     pub fn allocate_at(&mut self, words: &mut impl Words, start: u64, size: u64) -> bool {
         let Some(end) = start.checked_add(size) else { return false };
         if size == 0 || !is_page_aligned(start) || !is_page_aligned(size) {
@@ -116,8 +116,8 @@ impl ExtentAllocator {
         Ok(())
     }
 
-    /// The lowest of the first `tries` large enough extents that has room for `size` aligned bytes, and their
-    /// start.
+    /// Searches the first `tries` extents of at least `size` bytes for one with room for `size` aligned
+    /// bytes. Returns the extent and the start of these bytes.
     fn search(&self, words: &impl Words, size: u64, align: u64, tries: u32) -> Option<(Node, u64)> {
         let mut node = self.tree.first(words, size)?;
         for _ in 0..tries {

@@ -2,7 +2,7 @@
 
 use super::Words;
 
-/// Offsets of the fields, which fit a cache line.
+/// Offsets of the fields. All fields are in one cache line.
 const SIZE: u64 = 0;
 const LARGEST: u64 = 8;
 const PRIORITY: u64 = 16;
@@ -90,7 +90,7 @@ impl Node {
         words.write(self.0 + side.offset(), to_link(child));
     }
 
-    /// The side of this node to which another one belongs.
+    /// The side of this node on which another node belongs.
     pub(crate) const fn side_of(self, other: Self) -> Side {
         if other.0 < self.0 { Side::Left } else { Side::Right }
     }

@@ -14,7 +14,7 @@ use super::{ExtentAllocator, FrameAllocator, NotAllocated, Words};
 /// Number of words of a page that a node may use.
 const WORDS: usize = 8;
 
-/// The first words of each page, and whether the page is free and may be accessed.
+/// The first words of each page, and a flag for each page: true if the page is free and may be accessed.
 #[derive(Debug)]
 struct TestMemory {
     words: Vec<[u64; WORDS]>,

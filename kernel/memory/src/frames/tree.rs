@@ -1,10 +1,10 @@
 //! The tree of extents: a treap, which is a search tree by address and a heap by random priority.
 //!
 //! Random priorities give the tree the shape that random insertion would give it: its expected depth is 2 ln
-//! n nodes, and it is almost certainly less than 5 ln n. The nodes are in the free memory itself, so they
-//! have no other memory than that of their extent. They have parent links, so nothing recurses. Each node has
-//! the largest size in its subtree, so a search for an extent that is large enough skips the others. A node
-//! keeps its priority when the start of its extent changes, so it keeps its place in the tree.
+//! n nodes, and it is almost certainly less than 5 ln n. Each node is in the free memory of its extent, so
+//! the tree needs no other memory. Nodes have parent links, so no function recurses. Each node stores the
+//! largest size in its subtree, so a search for an extent that is large enough skips subtrees without one.
+//! When the start of an extent changes, its node keeps its priority, and with it its place in the tree.
 
 use hermit_interface::address::AddressRange;
 
@@ -61,7 +61,7 @@ impl Tree {
     ) -> Result<Neighbours, NotAllocated> {
         let mut found = Neighbours { below: None, above: None };
         let mut next = self.root;
-        // Each node on the path is nearer than the previous one on the same side.
+        // Each node on the path is nearer to the range than all earlier nodes on the same side.
         while let Some(node) = next {
             if range.end <= node.0 {
                 found.above = Some(node);
@@ -78,7 +78,8 @@ impl Tree {
 
     /// Inserts an extent between its neighbours.
     pub(crate) fn insert(&mut self, words: &mut impl Words, range: AddressRange, neighbours: Neighbours) {
-        // One of two neighbours is a descendant of the other, so it has no child on the other's side.
+        // One of the two neighbours is a descendant of the other. The descendant has no child on the side of
+        // the other neighbour, so the new node goes there.
         let free_below = neighbours.below.filter(|node| node.child(words, Side::Right).is_none());
         let parent = free_below.or(neighbours.above);
         let node = Node(range.start);
@@ -204,7 +205,8 @@ pub(crate) fn next(mut node: Node, words: &impl Words, size: u64) -> Option<Node
         if let Some(found) = first(node.child(words, Side::Right), words, size) {
             return Some(found);
         }
-        // Ascends to the first node that has this one in its left subtree: that is the next one by address.
+        // Ascends to the first ancestor that has this node in its left subtree. This ancestor is next by
+        // address.
         loop {
             let child = node;
             node = node.parent(words)?;

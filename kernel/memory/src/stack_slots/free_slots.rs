@@ -1,8 +1,9 @@
 //! Free stack slots: a bitmap for each chunk of the region.
 //!
-//! [`SlotTable`] knows which slots exist, and is read without a lock. This module knows which of them are
-//! free, and is used under a lock of the caller. A free slot is preferred to a new one. If all slots of a
-//! chunk are free, the chunk can be given up, and its addresses used for slots of another size.
+//! [`SlotTable`] records which slots exist, and is read without a lock. [`FreeSlots`] records which of these
+//! slots are free, and is used under a lock of the caller. It takes a free slot if there is one, and makes a
+//! new slot otherwise. If all slots of a chunk are free, the chunk can be given up. Its addresses can then be
+//! used for slots of another size.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,8 +12,8 @@ use super::{Chunk, SlotTable, StackSlot, slot_size};
 
 /// Free slots of all sizes. Freeing a slot cannot fail: its bit was allocated together with its chunk.
 ///
-/// All bits are in one block of memory. If each chunk had a block of its own, these blocks would stay between
-/// others that are freed, and fragment the free memory.
+/// All bits are in one block of memory. If each chunk had a block of its own, these blocks would stay
+/// allocated between blocks that are freed, and fragment the free memory.
 #[derive(Debug)]
 pub struct FreeSlots {
     /// The chunks with slots, by number.
@@ -24,13 +25,13 @@ pub struct FreeSlots {
 /// A chunk with slots.
 #[derive(Debug)]
 struct ChunkSlots {
-    /// Number of the chunk. If a slot has several chunks, that of the first one.
+    /// Number of the chunk. If a slot extends over several chunks, the number of the first one.
     number: usize,
     /// Index of the slot size.
     size: usize,
     /// Number of free slots.
     free: usize,
-    /// Index of the first word of its bits.
+    /// Index of the first word of the chunk's bits in [`FreeSlots::bits`].
     bits: usize,
 }
 
@@ -86,7 +87,7 @@ impl FreeSlots {
         self.bits[bits..bits + words].fill(0);
     }
 
-    /// Frees a slot. One that does not exist, or is free already, is ignored.
+    /// Frees a slot. Has no effect if the slot does not exist or is free already.
     pub fn free(&mut self, table: &SlotTable, slot: StackSlot) {
         let (number, index) = table.chunk_of(slot);
         let Ok(at) = self.chunks.binary_search_by_key(&number, |chunk| chunk.number) else { return };
@@ -115,7 +116,7 @@ impl FreeSlots {
     }
 }
 
-/// Clears the first set bit of a bitmap; returns its index.
+/// Clears the first set bit of a bitmap. Returns the index of this bit.
 fn take_bit(bitmap: &mut [u64]) -> Option<usize> {
     let (word, bits) = bitmap.iter_mut().enumerate().find(|(_, bits)| **bits != 0)?;
     let bit = bits.trailing_zeros();
@@ -165,8 +166,8 @@ impl SlotTable {
         StackSlot { size, offset }
     }
 
-    /// Removes a chunk of slots of a size, if all its slots are free: `free` is the number of free ones.
-    /// `false` if not.
+    /// Removes a chunk with slots of a size, if all its slots are free. `free` is the number of its free
+    /// slots. Returns false if a slot is in use.
     fn remove_chunk(&self, size: usize, number: usize, free: usize) -> bool {
         let is_unused = self.chunk(number) == Some(Chunk { size, slots: u32::try_from(free).unwrap_or(0) });
         if is_unused {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Slots are taken and freed at random; none is in use twice, and no two overlap.
+        /// Slots are taken and freed at random. No slot is in use twice, and no two slots overlap.
         #[test]
         fn slots_in_use_are_disjoint_and_found(
             region in 1..8 * GIB,

@@ -1,4 +1,5 @@
-//! Models for loom: after a shootdown has returned, no TLB has an entry that the page tables had before it.
+//! Models for loom. They check that after a shootdown no TLB has an entry that the page tables had before the
+//! change.
 //!
 //! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test
 //! paging`.
@@ -20,13 +21,13 @@ const CPUS: usize = 2;
 #[derive(Debug)]
 struct Machine {
     shootdown: Shootdown,
-    /// Value of the entry in memory; it only increases.
+    /// Value of the entry in memory. It only increases.
     entry: AtomicU32,
     /// Value of the entry in the TLB of each CPU.
     tlbs: [AtomicU32; CPUS],
     /// Pending IPIs.
     ipis: [AtomicBool; CPUS],
-    /// Earlier values of the entry are no longer used: their memory is free.
+    /// Oldest value of the entry that may still be used. The memory of earlier values is free.
     oldest: AtomicU32,
     /// Number of CPUs that make no more changes.
     finished: AtomicU32,
@@ -46,7 +47,8 @@ impl Machine {
         }))
     }
 
-    /// Flushes a TLB. It loads the entry again at once, so it gets the oldest value that it can get.
+    /// Flushes a TLB. The TLB loads the entry again at once, so that it gets the oldest value that is
+    /// possible.
     fn flush(&self, cpu: usize) {
         fence(SeqCst);
         self.tlbs[cpu].store(self.entry.load(Relaxed), Relaxed);

@@ -81,7 +81,7 @@ fn queue_of_pinned_threads_is_not_searched() {
     // The switch between pinned threads changes nothing.
     assert!(cpus[0].yield_now(cpus[0].current(), no_time).is_some());
     searches(0);
-    // A thread that is not pinned is found: first while it uses its stack, then it is stolen.
+    // A thread that is not pinned is found already while it still uses its stack. Afterwards it is stolen.
     all[99].entity.assign_cpu(0, false);
     all[99].running.store(true, Ordering::Relaxed);
     system.leave_idle(1);
@@ -98,7 +98,8 @@ fn queue_of_pinned_threads_is_not_searched() {
     assert_eq!(number(cpus[1].steal(&system.loaded)), Some(99));
 }
 
-/// An idle CPU takes no lock of a CPU that has nothing for it, and one of a CPU that had something once.
+/// An idle CPU takes no lock of a CPU that never had a thread for it, and takes the lock once of a CPU that
+/// had one earlier.
 #[test]
 fn idle_cpu_searches_only_loaded_cpus() {
     let (system, cpus) = counting_system::<4>();
@@ -244,7 +245,7 @@ fn fair_system(count: usize) -> (FairCpus, [FairCpu; 2], Vec<&'static TestThread
     (system, cpus, all)
 }
 
-/// The current thread of CPU 0 is the last that `thread` woke, and wakes `thread`.
+/// Makes the current thread of CPU 0 wake `thread`, after `thread` was the last one that woke it.
 fn answer(system: &FairCpus, cpus: [FairCpu; 2], thread: &'static TestThread) -> Reschedule {
     cpus[0].current().entity.woken_by.store(Some(thread));
     system.wake_from(|| cpus[0], thread, no_time)
@@ -256,7 +257,7 @@ fn thread_that_the_thread_it_woke_last_wakes_is_placed_beside_it() {
     // The first wake-up of a thread goes to the idle CPU.
     assert_eq!(system.wake_from(|| cpus[0], all[2], no_time), Reschedule::Cpu(1));
     assert_eq!(number(system.pick_next_or_idle(cpus[1], no_time)), Some(2));
-    // That parks, and is idle again.
+    // This thread parks, and CPU 1 is idle again.
     assert!(all[2].entity.park() && system.pick_next_or_idle(cpus[1], no_time).is_none());
     all[1].entity.assign_cpu(1, false);
     assert_eq!(answer(&system, cpus, all[1]), Reschedule::Cpu(0));
@@ -285,7 +286,8 @@ fn thread_is_placed_on_an_idle_cpu_if_another_is_ready_or_has_another_priority_o
     }
 }
 
-/// The waker computes on: the thread is left to the idle CPU, and next time placed there at once.
+/// The waker continues to compute. So the woken thread is left to the idle CPU, and the next time it is
+/// placed there at once.
 #[test]
 fn trial_in_which_a_thread_waits_ends_the_placement_beside_the_waker() {
     let (system, cpus, all) = fair_system(2);
@@ -323,7 +325,8 @@ fn thread_waits_in_a_trial_with_switches_to_others() {
     assert!(cpus[0].end_trial() && !cpus[0].has_only_beside());
 }
 
-/// A slice that runs for others may end late: a thread is not placed beside its waker then.
+/// A thread is not placed beside its waker during a slice that was started for other threads, since such a
+/// slice may end late.
 #[test]
 fn thread_is_not_placed_beside_its_waker_in_the_slice_of_others() {
     let (system, cpus, all) = fair_system(2);
@@ -359,7 +362,7 @@ fn ready_threads_move_to_a_cpu_with_fewer_by_two() {
         system.make_ready(all[index], no_time);
         assert_eq!(all[index].entity.cpu(), expected);
     }
-    // Two of CPU 1 and four of CPU 0 are ready; CPU 1 runs one of its own.
+    // Two threads of CPU 1 and four threads of CPU 0 are ready. CPU 1 runs one of its own.
     assert!(cpus[1].pick_next(no_time).is_some());
     all[0].entity.assign_cpu(0, false);
     assert_eq!(system.balance(cpus[0], no_time), Reschedule::Cpu(1));

@@ -33,12 +33,13 @@ impl Futex {
         leak(Self { table: FutexTable::new([lock; BUCKETS]), value: AtomicU32::new(0) })
     }
 
-    /// Waits while the value is 0. Returns whether the thread had to be woken.
+    /// Waits while the value is 0. Returns true if the thread had to be woken.
     fn wait(&self, thread: &'static ModelThread) -> bool {
         self.wait_while(thread, || self.value.load(Relaxed) == 0)
     }
 
-    /// Waits if `must_wait` returns true, until the thread is woken. Returns whether it had to be.
+    /// If `must_wait` returns true, waits until the thread is woken. Returns true if the thread had to be
+    /// woken.
     pub(super) fn wait_while(&self, thread: &'static ModelThread, must_wait: impl FnOnce() -> bool) -> bool {
         if !self.table.wait(ADDRESS, thread, must_wait) {
             return false;
@@ -49,7 +50,7 @@ impl Futex {
         true
     }
 
-    /// Waits, after [`FutexTable::wait`], until the timeout. Returns whether the thread was woken.
+    /// Waits until the timeout, after [`FutexTable::wait`]. Returns true if the thread was woken.
     fn wait_until(&self, thread: &'static ModelThread, timed_out: &AtomicBool) -> bool {
         while thread.entity.is_waiting() {
             if timed_out.load(Relaxed) {
@@ -114,15 +115,15 @@ fn timeout_does_not_consume_a_wake_up() {
         let waker = spawn(move || futex.wake_one(ADDRESS));
         let first_woken = futex.wait_until(first, timed_out);
         assert!(waker.join().unwrap());
-        // The wake-up went to exactly one of them; a woken thread has its park token.
+        // The wake-up went to exactly one of the two threads. A woken thread has its park token set.
         assert_ne!(first_woken, !second.entity.is_waiting());
         assert_eq!(second.entity.park(), first_woken);
         assert_eq!(futex.wake_all(), usize::from(first_woken));
     });
 }
 
-/// Both threads wait when the wake-up begins. The first waits again as soon as it is out of the queue, which
-/// may be before it is made ready, and between the batches.
+/// Both threads wait when the wake-up begins. The first thread waits again as soon as it is out of the queue.
+/// This may happen before it is made ready, and between the batches.
 #[test]
 fn wake_all_is_exact_if_a_woken_thread_waits_again() {
     explore(3, || {
@@ -148,8 +149,9 @@ fn wake_all_is_exact_if_a_woken_thread_waits_again() {
     });
 }
 
-/// A thread whose timeout comes while a wake-up has removed it, and not yet made it ready, waits for another
-/// address. The late wake-up does not end that wait, and the one that does is not lost.
+/// The timeout of a thread expires when a wake-up has removed the thread but not made it ready yet. The
+/// thread then waits for another address. The late wake-up does not end that wait, and the wake-up that ends
+/// it is not lost.
 #[test]
 fn late_wake_up_does_not_end_the_next_wait() {
     explore(3, || {

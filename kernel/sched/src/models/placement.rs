@@ -29,7 +29,7 @@ fn cpu_that_becomes_idle_steals() {
     });
 }
 
-/// CPU 0, which stays busy, had a thread for others once: CPU 1 finds none, while there is one again.
+/// CPU 0 stays busy. It once had a thread for others, and gets one again while CPU 1 finds none.
 #[test]
 fn cpu_that_becomes_idle_steals_again() {
     explore(3, || {
@@ -105,8 +105,7 @@ fn thread_of_higher_priority_is_woken_while_its_cpu_becomes_idle() {
     });
 }
 
-/// CPU 0 switches to another thread while the one that it switches away from is woken; so CPU 1 must run
-/// that.
+/// CPU 0 switches away from a thread while this thread is woken. So CPU 1 must run it.
 #[test]
 fn thread_is_woken_while_its_cpu_switches_to_another() {
     explore(2, || {
@@ -136,8 +135,8 @@ fn cpus_do_not_wait_for_each_other() {
     });
 }
 
-/// CPU 0, which stays busy and has a pinned thread too, gives its other one to CPU 1, which becomes idle and
-/// has to run it.
+/// CPU 0 stays busy, and has a pinned thread and another one. It gives the other thread to CPU 1, which
+/// becomes idle and must run it.
 #[test]
 fn thread_is_given_to_a_cpu_that_becomes_idle() {
     explore(3, || {
@@ -151,8 +150,8 @@ fn thread_is_given_to_a_cpu_that_becomes_idle() {
     });
 }
 
-/// The current thread of CPU 0 wakes a thread that has woken it, and parks, while CPU 1 becomes idle: one of
-/// them runs it.
+/// The current thread of CPU 0 wakes a thread that has woken it before, and parks, while CPU 1 becomes idle.
+/// One of the CPUs must run the woken thread.
 #[test]
 fn thread_is_woken_beside_its_waker_while_another_cpu_becomes_idle() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! Polls of several objects when one of them sleeps: no wake-up by the others is lost.
+//! Polls of several objects. If the poll of one object sleeps, no wake-up by the other objects is lost.
 
 extern crate std;
 
@@ -11,8 +11,8 @@ use super::mutex::Mutex;
 use super::{ModelThread, explore, leak};
 use crate::sync::AtomicU32;
 
-/// A thread waits for a flag, and for an object whose poll takes a mutex. Another thread has the mutex
-/// meanwhile, and a third sets the flag.
+/// A thread waits for a flag, and for an object whose poll takes a mutex. A second thread holds the mutex
+/// meanwhile, and a third thread sets the flag.
 #[test]
 fn wake_up_before_a_sleep_in_a_poll_is_not_lost() {
     explore(2, || {

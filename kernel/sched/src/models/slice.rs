@@ -14,8 +14,8 @@ use crate::thread::NORMAL_PRIORITY;
 
 type Policy = Fair<ModelThread>;
 
-/// The slice of CPU 0 is over, and its thread was the only one until now: the CPU sees the thread that
-/// another CPU makes ready, or it is rescheduled.
+/// The slice of CPU 0 is over, and its thread was the only one until now, while another CPU makes a thread
+/// ready. Either CPU 0 sees that thread, or CPU 0 is rescheduled.
 #[test]
 fn thread_is_made_ready_while_a_slice_ends() {
     explore(3, || {
@@ -34,7 +34,7 @@ fn thread_is_made_ready_while_a_slice_ends() {
 }
 
 /// CPU 0, whose thread computes, begins to account for run time at the end of its slice, while another CPU
-/// makes threads ready: all of them are in the run queue, and counted, once.
+/// makes threads ready: each of them is in the run queue and counted exactly once.
 #[test]
 fn threads_are_made_ready_while_accounting_begins() {
     explore(3, || {

@@ -1,4 +1,5 @@
-//! Work stealing: one CPU runs each thread, and never while another CPU still uses its stack.
+//! Work stealing: exactly one CPU runs each thread, and never while another CPU still uses the thread's
+//! stack.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -49,7 +50,7 @@ fn running_thread_is_not_stolen() {
             ModelScheduler::switch(current, next);
         }
         thief.join().unwrap();
-        // The thief has either of them, and CPU 0 the other.
+        // The thief has one of the two threads, and CPU 0 has the other.
         assert!(threads.iter().all(|thread| thread.running.load(Relaxed)));
         assert_eq!(system.cpu(0).ready_count(), 0);
     });

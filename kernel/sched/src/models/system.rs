@@ -77,7 +77,8 @@ impl ModelScheduler {
         }
     }
 
-    /// Schedules a CPU whose thread `previous` has parked: picks the next thread; idles while there is none.
+    /// Schedules a CPU whose thread `previous` has parked. Picks and returns the next thread, and idles while
+    /// there is none.
     pub(super) fn schedule(&self, number: usize, mut previous: &'static ModelThread) -> &'static ModelThread {
         let ModelCpu { cpu, idle, event } = &self.all[number];
         loop {

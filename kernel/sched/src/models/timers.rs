@@ -1,5 +1,5 @@
-//! Timers: a thread whose timer expires may be woken by something else at the same time, and sleep again on
-//! another CPU before the heap of the first has been put in order.
+//! Timers: when a thread's timer expires, another thread may wake the thread at the same time. The thread may
+//! then sleep again on another CPU, before the first CPU has finished the change of its heap.
 
 use loom::sync::Mutex;
 use loom::thread::spawn;
@@ -30,7 +30,7 @@ impl Timers {
         self.insert(thread, deadline);
     }
 
-    /// A thread that has parked runs again, and removes its timer unless that has expired.
+    /// A parked thread waits until it is woken, and then removes its timer unless the timer has expired.
     fn resume(&self, thread: &'static ModelThread) {
         thread.event.wait();
         if is_queued(thread) {
@@ -40,14 +40,14 @@ impl Timers {
 
     /// The timer interrupt of the CPU.
     fn fire(&self, now: u64) {
-        // In batches of one, until one is not full.
+        // Expires timers in batches of one, until a batch is empty.
         while let [due] = self.0.with(|timers| timers.expire(now))[..] {
             due.wake();
         }
     }
 }
 
-/// The thread's timer is the root of its heap, above another one, when it expires.
+/// When the thread's timer expires, it is the root of its heap, with another timer below it.
 #[test]
 fn expired_thread_sleeps_again_on_another_cpu() {
     explore(3, || {
@@ -68,7 +68,8 @@ fn expired_thread_sleeps_again_on_another_cpu() {
     });
 }
 
-/// The first thread's timer expires while the second one removes its own, the first one's child.
+/// The first thread's timer expires while the second thread removes its own timer, which is a child of the
+/// first one.
 #[test]
 fn timer_is_removed_while_another_one_expires() {
     explore(3, || {

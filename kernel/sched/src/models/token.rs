@@ -8,7 +8,7 @@ use loom::thread;
 use super::{ModelThread, explore, leak};
 use crate::sync::AtomicU32;
 
-/// `count` wakers each set a flag that the sleeper waits for.
+/// Each of `count` wakers sets a flag for which the sleeper waits.
 fn sleep_until_woken_by(count: usize) {
     let sleeper = ModelThread::new(0);
     let done: &'static [AtomicU32; 2] = leak([AtomicU32::new(0), AtomicU32::new(0)]);

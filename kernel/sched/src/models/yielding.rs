@@ -1,5 +1,5 @@
-//! Yielding while another CPU makes a thread ready: no thread is lost or doubled, and the count of ready
-//! threads stays right.
+//! A CPU yields while another CPU makes a thread ready: no thread is lost or duplicated, and the count of
+//! ready threads stays right.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -29,7 +29,7 @@ fn yield_agrees_with_a_remote_wake_up() {
         yield_now();
         waker.join().unwrap();
         assert_eq!(cpu.ready_count(), 2);
-        // Now the third thread is visible, and every thread is switched to.
+        // Now the third thread is visible, and the CPU switches to every thread.
         yield_now();
         yield_now();
         let switches = [first, second, third].map(|thread| thread.switches.load(Relaxed));

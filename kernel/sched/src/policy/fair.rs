@@ -3,30 +3,32 @@
 //!
 //! # Idea
 //!
-//! As in Linux's CFS, each thread has a *virtual runtime*, the time that it has run on its CPU, and the ready
-//! thread with the least one is next. The CPU has a *virtual time*, which follows the least virtual runtime.
-//! A thread that was blocked comes back with its own virtual runtime, but at most [`CREDIT_NS`] before the
-//! virtual time: so it is ahead of threads that have computed meanwhile and preempts them, and yet saves up
-//! no more than that. A thread that is ahead of the current one by less than [`GRANULARITY_NS`] waits for it,
-//! which keeps threads that wake each other from switching twice for each message.
+//! As in Linux's CFS, each thread has a *virtual runtime*, the time that it has run on its CPU. The ready
+//! thread with the smallest virtual runtime is next. The CPU has a *virtual time*, which follows the smallest
+//! virtual runtime. A thread that was blocked keeps its virtual runtime, but is moved to at most
+//! [`CREDIT_NS`] before the virtual time. So it is ahead of threads that have computed meanwhile and preempts
+//! them, but it cannot save up more than this credit. A woken thread that is ahead of the current thread by
+//! less than [`GRANULARITY_NS`] does not preempt it. Otherwise threads that wake each other would switch
+//! twice for each message.
 //!
-//! Run time is only accounted while threads contend for the CPU. Threads that wake each other, and none of
-//! which computes for long, take turns in the order of their wake-ups ([`RoundRobin`]), without a look at the
-//! clock. When a thread is found to compute while others are ready ([`Policy::begin_accounting`]), accounting
-//! begins. It ends after a time slice in which no thread has run for [`Policy::LONG_RUN`] without blocking.
+//! Run time is accounted only while threads contend for the CPU. Threads that wake each other without
+//! computing for long take turns in the order of their wake-ups ([`RoundRobin`]), and the scheduler does not
+//! read the clock. When a thread is found to compute while others are ready, accounting begins
+//! ([`Policy::begin_accounting`]). It ends after a time slice in which no thread has run for
+//! [`Policy::LONG_RUN`] without blocking.
 //!
 //! # Structure
 //!
 //! The ready threads of normal priority are in a calendar queue (Brown, 1988): a ring of lists, in which a
 //! thread's list is its virtual runtime in quanta modulo the size of the ring. So all operations take
-//! constant time, and the order is exact to a quantum. The lists are those between the ranks of normal and of
-//! lower priorities.
+//! constant time, and the order is exact to a quantum. The ring uses the lists of the ranks between the
+//! normal priority and the lower ones.
 //!
 //! # Other priorities
 //!
-//! A priority is a class, as in Linux's `SCHED_RR`: a ready thread of a higher one runs first, and threads of
-//! the same one take turns. Against starvation, every 16th slice goes to the next class that has a ready
-//! thread.
+//! Priorities work as in Linux's `SCHED_RR`: a ready thread of a higher priority runs first, and threads of
+//! the same priority take turns. Against starvation, every 16th slice goes to the next priority that has a
+//! ready thread.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -41,11 +43,12 @@ const LISTS: usize = NORMAL_LISTS as usize;
 /// Span of virtual runtime of one list of the ring, in nanoseconds.
 const QUANTUM_NS: u64 = 1 << 19;
 
-/// Maximum time, in nanoseconds, by which a thread that wakes up is behind the virtual time of its CPU.
+/// Maximum time, in nanoseconds, by which the virtual runtime of a woken thread is less than the virtual time
+/// of its CPU.
 pub(crate) const CREDIT_NS: u64 = 6 * QUANTUM_NS;
 
-/// Maximum time, in nanoseconds, by which a ready thread is ahead of the virtual time. It bounds a thread's
-/// debt, and keeps the ring from overlapping itself.
+/// Maximum time, in nanoseconds, by which the virtual runtime of a ready thread exceeds the virtual time. It
+/// bounds a thread's debt, and keeps the ring of lists from overlapping itself.
 const MAX_DEBT_NS: u64 = 24 * QUANTUM_NS;
 const _: () = assert!(
     CREDIT_NS + MAX_DEBT_NS < (LISTS as u64 - 1) * QUANTUM_NS,
@@ -65,7 +68,7 @@ pub struct Fair<T: 'static> {
     /// Virtual time of the CPU, in nanoseconds.
     now: u64,
     is_accounting: bool,
-    /// A thread has run for long since the last slice ended.
+    /// True if a thread has run for long since the last slice ended.
     had_long_run: bool,
 }
 
@@ -98,7 +101,7 @@ impl<T: Thread> Fair<T> {
         &mut self.queues.order.queues
     }
 
-    /// The earliest virtual runtime of a ready thread.
+    /// The smallest possible virtual runtime of a ready thread.
     const fn earliest(&self) -> u64 {
         self.now.saturating_sub(CREDIT_NS)
     }
@@ -117,7 +120,8 @@ impl<T: Thread> Fair<T> {
         self.lists_mut().push(thread, RING + ring_index(runtime));
     }
 
-    /// Moves a thread that was added with normal priority to the ring. Its priority may have changed since.
+    /// Moves a thread that was added with normal priority to the ring. Its priority may have changed since
+    /// then, but its list counts.
     fn sort(&mut self) {
         if let Some(added) = self.lists_mut().pop(NORMAL_RANK) {
             self.insert(added);
@@ -129,7 +133,7 @@ impl<T: Thread> Fair<T> {
         u32::try_from(self.lists().used() >> RING & u64::from(u32::MAX)).unwrap_or_default()
     }
 
-    /// The list of the ring with the least virtual runtimes.
+    /// The list of the ring with the smallest virtual runtimes.
     fn first_of_ring(&self) -> Option<usize> {
         let start = ring_index(self.earliest());
         let from_start = self.used_of_ring().rotate_right(u32::try_from(start).unwrap_or_default());
@@ -145,8 +149,9 @@ impl<T: Thread> Fair<T> {
         Some((first, first))
     }
 
-    /// Takes the next thread if it has a higher priority than `current`, or the same one and `is_next`, which
-    /// gets the virtual runtimes of both in this order; for other priorities than the normal one both are 0.
+    /// Takes the next thread if it has a higher priority than `current`. If both have the same priority,
+    /// takes it if `is_next` returns true. `is_next` receives the virtual runtimes of the next thread and of
+    /// `current`, which are 0 unless the priority is normal.
     fn take(&mut self, current: &'static T, is_next: impl FnOnce(u64, u64) -> bool) -> Option<&'static T> {
         let ((list, rank), own) = (self.first()?, current.entity().rank());
         let is_taken = if rank == own {
@@ -158,7 +163,7 @@ impl<T: Thread> Fair<T> {
         if is_taken { self.lists_mut().pop(list) } else { None }
     }
 
-    /// Takes the next thread, if no list before the ring has one.
+    /// Takes the next thread from the ring. Called if no list before the ring has a thread.
     #[cold]
     #[inline(never)]
     fn pick_from_ring(&mut self) -> Option<&'static T> {
@@ -166,8 +171,8 @@ impl<T: Thread> Fair<T> {
         self.lists_mut().pop(list)
     }
 
-    /// Takes the thread that runs against starvation after a slice of `current`, if it is the turn of another
-    /// class.
+    /// Called after a slice of `current`. If the next slice goes to another priority, to prevent starvation,
+    /// takes a thread of that priority.
     fn take_against_starvation(&mut self, current: &'static T) -> Option<&'static T> {
         let mut list = self.queues.list_against_starvation()?;
         if is_in_ring(list) {
@@ -177,7 +182,7 @@ impl<T: Thread> Fair<T> {
         self.lists_mut().pop(list)
     }
 
-    /// Ends accounting: the threads of the ring, which are in one list if there are any, take turns.
+    /// Ends accounting. The threads of the ring, which are all in one list, take turns from now on.
     fn end_accounting(&mut self) {
         if let Some(list) = self.first_of_ring() {
             self.lists_mut().move_list(list, NORMAL_RANK);
@@ -223,7 +228,7 @@ impl<T: Thread> Policy<T> for Fair<T> {
         }
         let next = self.take(current, |_, _| true)?;
         if is_normal(current) && is_normal(next) {
-            // Behind all threads of the same virtual runtime.
+            // Makes `current` follow all threads in the list from which `next` was taken.
             current.entity().runtime.fetch_max(next.entity().runtime.load(Relaxed), Relaxed);
         }
         Some(next)
@@ -328,7 +333,8 @@ mod tests {
     const HIGH: u8 = 3;
     const LOW: u8 = 1;
 
-    /// A policy that accounts for run time, since the first of threads of these priorities has computed.
+    /// A policy that accounts for run time because the first of several threads with these priorities has
+    /// computed.
     fn accounting<const N: usize>(priorities: [u8; N]) -> (Fair<TestThread>, [&'static TestThread; N]) {
         let all: [&'static TestThread; N] = threads(N).try_into().unwrap();
         for (thread, priority) in all.iter().zip(priorities) {
@@ -347,7 +353,7 @@ mod tests {
             policy.enqueue(all[number]);
             policy.place(all[number], all[0])
         });
-        // The second one is new, and not ahead of the current one by more than the granularity.
+        // The second thread is new, and is not ahead of the current thread by more than the granularity.
         assert_eq!(preempts, [false, true, true]);
         let order = core::array::from_fn(|_| policy.pick_next().map(|thread| thread.number));
         assert_eq!(order, [Some(3), Some(2), Some(1), None]);

@@ -5,7 +5,7 @@ use super::Policy;
 use super::fifo::{Fifo, LISTS};
 use crate::thread::Thread;
 
-/// Period in time slices at which a slice goes to the next priority, cyclically, that has a ready thread.
+/// Number of slices after which a slice goes to the next priority that has a ready thread, in cyclic order.
 const ANTI_STARVATION_PERIOD: u32 = 16;
 
 /// The round-robin policy: [`Fifo`] with time slices.
@@ -25,7 +25,8 @@ impl<T> Default for RoundRobin<T> {
 }
 
 impl<T: Thread> RoundRobin<T> {
-    /// Counts a slice that has ended. If the next one goes to another priority, returns the list of that.
+    /// Counts a slice that has ended. If the next slice goes to another priority, returns the list of that
+    /// priority.
     pub(super) fn list_against_starvation(&mut self) -> Option<usize> {
         self.slices = self.slices.wrapping_add(1);
         let is_due = self.slices.is_multiple_of(ANTI_STARVATION_PERIOD);

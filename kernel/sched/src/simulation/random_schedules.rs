@@ -6,13 +6,14 @@ use super::{COMPUTING, MILLISECOND, SECOND, SLICE, Simulation, Then, generator};
 use crate::policy::CREDIT_NS;
 use std::vec::Vec;
 
-/// Maximum time for which a thread is ready, in nanoseconds, for each of the others that share its CPU. That
-/// may be behind the virtual time by its credit, and the thread ahead of it by a slice; and when both are
-/// equal, it has begun a slice.
+/// Maximum time in nanoseconds for which a thread is ready without running, for each other thread that shares
+/// its CPU. The other thread may be behind the virtual time by its credit, and the waiting thread may be
+/// ahead of it by a slice. And when both are equal, the other thread may just have begun a slice.
 const MAX_WAIT_NS: u64 = CREDIT_NS + 2 * SLICE;
 
-/// Simulates random schedules on up to `max_cpus` CPUs: some threads compute, others sleep or yield. Returns
-/// the longest time for which a thread was ready, in nanoseconds, for each of the others that share its CPU.
+/// Simulates random schedules on up to `max_cpus` CPUs: a part of the threads compute, the others sleep or
+/// yield. Returns the longest time in nanoseconds for which a thread was ready without running, divided by
+/// the number of other threads that share its CPU.
 fn longest_wait(schedules: u32, max_cpus: u32) -> u64 {
     let mut next = generator(1);
     let waits = (0..schedules).map(|_| {

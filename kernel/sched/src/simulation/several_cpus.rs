@@ -8,14 +8,15 @@ use std::vec;
 /// Numbers of CPUs and of computing threads.
 const MACHINES: [(u32, usize); 4] = [(2, 2), (2, 3), (2, 4), (4, 8)];
 
-/// The least share of these threads, of an equal one of all CPUs, which the others have as well.
+/// The smallest share of run time among these threads, as a part of the share that each thread would have if
+/// all shares were equal.
 fn least_share<F: FnMut(usize) -> Step>(simulation: &Simulation<F>, threads: core::ops::Range<usize>) -> f64 {
     let shares = simulation.shares();
     shares[threads].iter().copied().fold(f64::MAX, f64::min) * ratio(shares.len() as u64, 1)
 }
 
-/// `count` threads that lock the same mutex, hold it for some 20 µs, and unlock it, beside `busy` threads
-/// that compute.
+/// `count` threads that lock the same mutex, hold it for about 20 µs, and unlock it, and `busy` threads that
+/// compute.
 fn lockers(cpus: u32, count: usize, busy: usize, seed: u64) -> Simulation<impl FnMut(usize) -> Step> {
     let mut holds = vec![false; count];
     let mut random = generator(seed);
@@ -26,7 +27,7 @@ fn lockers(cpus: u32, count: usize, busy: usize, seed: u64) -> Simulation<impl F
     })
 }
 
-/// A thread is woken when the mutex is free, and takes it if it then runs at once in place of the one that
+/// A thread is woken when the mutex is free. It gets the mutex if it runs at once, instead of the thread that
 /// has unlocked it.
 #[test]
 fn threads_that_lock_a_mutex_get_equal_shares_beside_computing_threads() {
@@ -43,7 +44,8 @@ fn threads_that_lock_a_mutex_get_equal_shares_beside_computing_threads() {
     }
 }
 
-/// A thread that starts another and waits until that has ended, beside `busy` threads that compute.
+/// A thread that starts another thread and waits until that thread has ended, and `busy` threads that
+/// compute.
 fn spawns(cpus: u32, busy: usize, seed: u64) -> Simulation<impl FnMut(usize) -> Step> {
     let mut has_spawned = false;
     let mut random = generator(seed);
@@ -116,7 +118,7 @@ fn many_timers_run_at_once_beside_computing_threads() {
         simulation.run(SECOND);
         let late = simulation.progress[busy..].iter().flat_map(|progress| progress.late_ns.iter().copied());
         let late = vec::Vec::from_iter(late);
-        // Those that wake at the same time run one after the other.
+        // Not all, since threads that wake at the same time run one after the other.
         let soon = late.iter().filter(|&&late| late <= 100 * MICROSECOND).count();
         assert!(soon * 100 >= late.len() * 99, "{cpus} CPUs, {busy} computing: {soon} of {}", late.len());
     }

@@ -3,11 +3,12 @@
 use super::Simulation;
 use crate::testing::TestThread;
 
-/// Time between two looks of a thread that spins at the mutex, and their number (std's `futex::Mutex`).
+/// For a thread that spins for the mutex: time between two checks of the mutex, and number of checks (std's
+/// `futex::Mutex`).
 const SPIN_NS: u64 = 20;
 const MAX_SPINS: u32 = 100;
 
-/// State of the mutex, as std's.
+/// States of the mutex, which are those of std's mutex.
 pub(super) const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
 const CONTENDED: u32 = 2;
@@ -15,7 +16,7 @@ const CONTENDED: u32 = 2;
 /// Action of a thread at the end of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
-    /// Sleeps for so many nanoseconds.
+    /// Sleeps for this number of nanoseconds.
     Sleep(u64),
     Yield,
     /// Wakes the thread of this number.
@@ -28,11 +29,11 @@ pub(super) enum Then {
     Unlock,
     /// Starts the thread of this number, which has ended.
     Spawn(usize),
-    /// Ends, until it is started again; wakes the thread of this number, which waits for that.
+    /// Ends, until it is started again. Wakes the thread of this number, which waits for the end.
     End(usize),
 }
 
-/// A step of a thread: it runs for some nanoseconds, and does something else.
+/// A step of a thread: the thread runs for this number of nanoseconds, and then does this action.
 pub(super) type Step = (u64, Then);
 
 /// The step of a thread that never does anything but run.

@@ -7,18 +7,19 @@ use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, V4, V6};
 use hermit_io::{ValueResult, field, set_field};
 
-/// Minimum size of an IPv6 address in bytes: Linux takes it without `sin6_scope_id`, which is the last field.
+/// Minimum size of an IPv6 socket address in bytes: Linux accepts one without the last field,
+/// `sin6_scope_id`.
 const MIN_V6_SIZE: usize = offset_of!(sockaddr_in6, sin6_scope_id);
 
-/// Number of bytes of an address that end with its family.
+/// Number of bytes at the start of a socket address, up to the end of its family.
 const HEADER_SIZE: usize = 2;
 
-/// The `AF_` number of an address family.
+/// Converts an address family to its `AF_` number.
 pub(crate) const fn family_number(family: u16) -> i32 {
     if family == V4 { AF_INET } else { AF_INET6 }
 }
 
-/// The `AF_` number of an address, if that has one.
+/// Returns the `AF_` number in a socket address, if the address is long enough to have one.
 fn family(bytes: &[u8]) -> Option<i32> {
     bytes.get(offset_of!(sockaddr, sa_family)).copied().map(i32::from)
 }
@@ -49,7 +50,7 @@ pub(super) fn of_version(version: u16, bytes: &[u8]) -> Result<Endpoint, Errno> 
     check(version, read(bytes)?)
 }
 
-/// Reads an address for a socket of an IP version; for IPv6, an IPv4 address becomes an IPv4-mapped one.
+/// Reads an address for a socket of an IP version. For IPv6, an IPv4 address becomes an IPv4-mapped address.
 ///
 /// # Errors
 ///
@@ -65,7 +66,7 @@ pub(super) fn mapped_to(version: u16, bytes: &[u8]) -> Result<Endpoint, Errno> {
 
 fn check(version: u16, address: Endpoint) -> Result<Endpoint, Errno> {
     match (version, address.family) {
-        // Linux finds the address too short for IPv6.
+        // An IPv4 address is too short for IPv6, so Linux returns `EINVAL`.
         (V6, V4) => Err(Errno::EINVAL),
         (V4, V6) => Err(Errno::EAFNOSUPPORT),
         _ => Ok(address),
@@ -110,7 +111,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The address of an endpoint; empty if the endpoint has no family.
+    /// Creates the socket address of an endpoint. The result is empty if the endpoint has no family.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let [a, b, c, d, ..] = endpoint.address;
         let mut address = Self { bytes: [0; size_of::<sockaddr_in6>()], size: 0 };
@@ -159,7 +160,7 @@ impl Address {
     }
 }
 
-/// Writes the address of an endpoint, as much of it as there is room for; no bytes if the endpoint has no
+/// Writes as much of an endpoint's address as there is room for. Writes no bytes if the endpoint has no
 /// family.
 ///
 /// # Errors

@@ -23,8 +23,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Returns true if a socket has the options of a level. If not, Linux returns different errors from
-    /// `getsockopt` and `setsockopt`.
+    /// Returns true if a socket has the options of a level. If not, `getsockopt` and `setsockopt` return
+    /// different errors on Linux.
     const fn has_level(self, level: i32) -> bool {
         match level {
             IPPROTO_TCP => self.protocol == IPPROTO_TCP,
@@ -91,25 +91,26 @@ pub(super) fn write(
     value.write_truncated(&padded)
 }
 
-/// The congestion control of a name that may end with a null byte; `ENOENT` if there is none.
+/// Finds the congestion control with a name. The name may end with a null byte. Fails with `ENOENT` if there
+/// is no such congestion control.
 fn congestion_control(name: &[u8]) -> Result<CongestionControl, Errno> {
     let name = name.get(..MAX_NAME).unwrap_or(name).split(|&byte| byte == 0).next().unwrap_or_default();
     CongestionControl::from_name(name).ok_or(Errno::ENOENT)
 }
 
-/// The `int` at an offset of a value.
+/// Reads the `int` at an offset of a value.
 fn int(value: &[u8], offset: usize) -> Result<i32, Errno> {
     field(value, offset).map(i32::from_ne_bytes).ok_or(Errno::EINVAL)
 }
 
-/// An option with an `ip_mreq`.
+/// Reads an option whose value is an `ip_mreq`.
 fn group_v4(name: OptionName, value: &[u8]) -> Result<SocketOption, Errno> {
     let address = |offset| field::<4>(value, offset).map(Ipv4Addr::from).ok_or(Errno::EINVAL);
     let group = address(offset_of!(ip_mreq, imr_multiaddr))?;
     Ok(SocketOption::group_v4(name, group, address(offset_of!(ip_mreq, imr_interface))?))
 }
 
-/// An option with an `ipv6_mreq`.
+/// Reads an option whose value is an `ipv6_mreq`.
 fn group_v6(name: OptionName, value: &[u8]) -> Result<SocketOption, Errno> {
     let group: [u8; 16] = field(value, offset_of!(ipv6_mreq, ipv6mr_multiaddr)).ok_or(Errno::EINVAL)?;
     let index = int(value, offset_of!(ipv6_mreq, ipv6mr_interface))?.cast_unsigned();

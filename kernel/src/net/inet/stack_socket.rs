@@ -15,7 +15,7 @@ use crate::sync::WaitQueue;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A socket of the stack, until it is dropped.
+/// A socket of the stack. Dropping it closes the socket.
 #[derive(Debug)]
 pub(super) struct StackSocket {
     network: &'static Network,
@@ -57,12 +57,12 @@ impl StackSocket {
         configured::wait(self.network, peer);
     }
 
-    /// True if a call with these flags may block.
+    /// Returns true if a call with these flags may block.
     pub(super) fn blocks(&self, flags: MessageFlags) -> bool {
         !flags.dont_wait && !self.settings.is_nonblocking()
     }
 
-    /// Calls the stack with the socket's number; blocks while the call fails with `EAGAIN`, unless the socket
+    /// Calls the stack with the socket's number. Blocks while the call fails with `EAGAIN`, unless the socket
     /// or the call is non-blocking.
     pub(super) fn wait<R>(
         &self,
@@ -96,7 +96,7 @@ impl StackSocket {
         act(self.network, |stack| stack.listen(self.number, backlog))
     }
 
-    /// Accepts a connection; returns its socket and the peer's address.
+    /// Accepts a connection. Returns its socket and the peer's address.
     pub(super) fn accept(&self) -> Result<(Self, Endpoint), Errno> {
         let waker_key = WakerKey::new()?;
         let how = (Direction::Receive, MessageFlags::default());
@@ -107,13 +107,13 @@ impl StackSocket {
         Ok((Self { network: self.network, number, waker_key, settings }, from))
     }
 
-    /// Connects the socket, without waiting for the end of a handshake.
+    /// Connects the socket. Does not wait for the end of a handshake.
     pub(super) fn connect(&self, peer: &Endpoint) -> Result<(), Errno> {
         self.wait_for_route(peer);
         act(self.network, |stack| stack.connect(self.number, peer))
     }
 
-    /// Receives or peeks bytes; stores the sender of a datagram.
+    /// Receives or peeks bytes. For a datagram, also stores the sender's address.
     pub(super) fn receive(
         &self,
         waiters: &WaitQueue,
@@ -128,8 +128,8 @@ impl StackSocket {
         })
     }
 
-    /// Receives bytes of a stream until the buffer is full or the stream ends. After the first part, an error
-    /// is left for the next call, and neither that nor a timeout is one of this call.
+    /// Receives bytes of a stream until the buffer is full or the stream ends. After the first part was
+    /// received, an error or a timeout ends the call without making it fail. The next call reports the error.
     pub(super) fn receive_all(&self, buffer: &mut ReadBuffer<'_>, flags: MessageFlags) -> Result<(), Errno> {
         let result = self.wait(Direction::Receive, flags, |stack, number| {
             if !buffer.is_empty() && Readiness::from_bits(stack.readiness(number)).error {
@@ -145,7 +145,8 @@ impl StackSocket {
     pub(super) fn shutdown(&self, how: i32) -> Result<(), Errno> {
         act(self.network, |stack| {
             let result = stack.shutdown(self.number, how);
-            // All of them: every blocked `accept` fails, and every blocked receive of a datagram returns.
+            // All exclusive waiters must be woken: every blocked `accept` fails now, and every blocked
+            // receive of a datagram returns.
             self.exclusive_waiters().wake();
             result
         })
@@ -171,7 +172,7 @@ impl StackSocket {
         act(self.network, |stack| stack.option(self.number, name))
     }
 
-    /// Readiness of the socket. Registers the waker for changes.
+    /// Returns the readiness of the socket. Registers the waker for changes.
     pub(super) fn poll_ready(&self, context: &Context<'_>) -> Readiness {
         let waiters = self.waiters();
         let ready = poll_and(self.network, waiters, context, |stack| {
@@ -181,9 +182,9 @@ impl StackSocket {
         Readiness::from_bits(ready)
     }
 
-    /// Readiness of the socket, whose changes wake the waker from now on.
+    /// Returns the readiness of the socket. From now on, changes of the socket wake the waker.
     pub(super) fn watch(&self, context: &Context<'_>) -> Readiness {
-        // Frames that are received meanwhile wake the waker when the stack is polled.
+        // Frames that are received after this wake the waker when a thread polls the stack.
         let ready = self.network.with(|stack| {
             self.waiters().add(context);
             stack.readiness(self.number)
@@ -191,8 +192,8 @@ impl StackSocket {
         Readiness::from_bits(ready)
     }
 
-    /// [`Self::watch`] for an exclusive entry of epoll: it waits in the queue of the exclusive waiters, and
-    /// each event wakes one of them.
+    /// Does [`Self::watch`] for an exclusive entry of epoll. The entry waits in the queue of exclusive
+    /// waiters, so each event wakes only one of them.
     pub(super) fn watch_exclusive(&self, context: &Context<'_>) -> Readiness {
         let ready = self.network.with(|stack| {
             self.exclusive_waiters().add(context);
@@ -212,7 +213,7 @@ impl StackSocket {
         let seconds = self.settings.linger().and_then(|seconds| u64::try_from(seconds).ok());
         let Some(seconds) = seconds.filter(|&seconds| seconds > 0) else { return };
         let deadline = clock::monotonic().saturating_add(seconds.saturating_mul(NANOSECONDS_PER_SECOND));
-        // After the linger time the stack continues the delivery.
+        // If the linger time expires, the stack continues the delivery in the background.
         let _: Result<(), Errno> =
             wait_until(self.network, self.waiters(), Some(deadline), |stack| stack.finish(self.number));
     }

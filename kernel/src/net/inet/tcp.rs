@@ -25,27 +25,28 @@ impl Protocol for Tcp {
     fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno> {
         let peer = Self::peer(version, address)?;
         let begun = match socket.connect(&peer) {
-            // Started now, or by another thread or an earlier call that timed out.
+            // The handshake was started by this call, by another thread, or by an earlier call that timed
+            // out.
             Err(error @ (Errno::EINPROGRESS | Errno::EALREADY)) => error,
             result => return result,
         };
         if socket.settings().is_nonblocking() {
             return Err(begun);
         }
-        // Calling `connect` again returns the result.
+        // Another call of `connect` returns the result of the handshake.
         let flags = MessageFlags::default();
         let waited =
             socket.wait(Direction::Send, flags, |stack, number| match stack.connect(number, &peer) {
                 Err(Errno::EINPROGRESS | Errno::EALREADY) => Err(Errno::EAGAIN),
-                // `connect` has reported the success to another thread.
+                // The success has already been reported to another thread.
                 Err(Errno::EISCONN) => Ok(()),
                 result => result,
             });
         waited.map_err(|error| if error == Errno::EAGAIN { begun } else { error })
     }
 
-    /// Sends all bytes, unless the socket or the call is non-blocking. After the first part, a pending error
-    /// is left for the next call.
+    /// Sends all bytes, unless the socket or the call is non-blocking. If an error occurs after a part was
+    /// sent, this call returns the size of that part, and the next call reports the error.
     fn send(
         socket: &StackSocket,
         bytes: &[u8],
@@ -79,8 +80,8 @@ impl Protocol for Tcp {
         } else {
             socket.receive(socket.waiters(), buffer, flags, from)
         };
-        // As on Linux, a call that asks for no bytes waits for some as others do, and is no failure if none
-        // come.
+        // As on Linux, a call that asks for 0 bytes waits until bytes arrive, as other calls do, but does not
+        // fail after a timeout.
         if result == Err(Errno::EAGAIN) && buffer.room() == 0 && socket.blocks(flags) {
             Ok(())
         } else {

@@ -17,12 +17,12 @@ impl Protocol for Udp {
     const STACK_TYPE: u32 = DATAGRAM;
     const NUMBER: i32 = IPPROTO_UDP;
 
-    /// Takes an IPv4 address as an IPv4-mapped one on a socket of IPv6, as Linux does.
+    /// On an IPv6 socket, converts an IPv4 address to an IPv4-mapped address, as Linux does.
     fn peer(version: u16, address: &[u8]) -> Result<Endpoint, Errno> {
         address::mapped_to(version, address)
     }
 
-    /// Sets the peer, or dissolves the association with it.
+    /// Sets the peer, or removes it if the address is unspecified.
     fn connect(socket: &StackSocket, version: u16, address: &[u8]) -> Result<(), Errno> {
         if address::is_unspecified(address) {
             return socket.connect(&Endpoint::default());
@@ -39,7 +39,8 @@ impl Protocol for Udp {
         socket.wait(Direction::Send, flags, |stack, number| stack.send(number, bytes, to))
     }
 
-    /// A datagram is for one thread, as on Linux; one that is peeked stays for the others.
+    /// Only one thread receives a datagram, so one waiter is woken, as on Linux. But a datagram that is only
+    /// peeked stays for other threads.
     fn receive(
         socket: &StackSocket,
         buffer: &mut ReadBuffer<'_>,

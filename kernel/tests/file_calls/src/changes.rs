@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Interval at which it is checked whether the other program is done.
+/// Interval of the checks for the other program's end.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Size of a file, and whether there is another one.
+/// Returns the size of the first file, and true if the second file exists.
 fn seen(folder: &Path) -> io::Result<(u64, bool)> {
     Ok((fs::metadata(folder.join("file"))?.len(), folder.join("new").exists()))
 }

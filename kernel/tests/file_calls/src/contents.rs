@@ -1,7 +1,7 @@
 //! Reading, writing, seeking, and sizes.
 //!
-//! Each row is a name and a function that works in an empty folder and returns the text to be compared with
-//! Linux's (see the crate's documentation).
+//! Each row is a name and a function. The function works in an empty folder and returns the text that is
+//! compared with Linux's (see the documentation of the crate).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Seek as _, SeekFrom, Write as _};

@@ -9,11 +9,11 @@ use std::time::Duration;
 /// Linux's number of `EIO`, which has no [`io::ErrorKind`] of its own.
 const EIO: i32 = 5;
 
-/// Interval at which it is checked whether the folder still exists.
+/// Interval of the checks for the removal of the folder.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Prints `ready`, waits until another program removes the folder, and returns whether all calls fail with
-/// `EIO` then, but those of an open file.
+/// Prints `ready`, and waits until another program removes the folder. Returns true if all calls then fail
+/// with `EIO`, except calls on an open file.
 pub(crate) fn run(folder: &Path) -> io::Result<bool> {
     let mut file = File::options().create_new(true).read(true).write(true).open(folder.join("open"))?;
     file.write_all(b"before")?;

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::{Row, show};
 
-/// Opens a file, which is created if it does not exist, as a description of its own.
+/// Opens a file with a new open file description. Creates the file if it does not exist.
 fn open(path: &str) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).open(path)
 }
@@ -105,7 +105,7 @@ pub(crate) const ROWS: &[Row] = &[
         first.lock_shared()?;
         second.lock_shared()?;
         let upgraded = attempt(first.try_lock());
-        // The failed change has lost the lock.
+        // The failed change of the lock has lost the old lock.
         Ok(format!("{upgraded} {}", attempt(second.try_lock())))
     }),
     ("lock.downgrade", || {

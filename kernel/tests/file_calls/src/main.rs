@@ -1,5 +1,5 @@
-//! Prints what the calls of `std::fs`, and those of `std::env` that concern files, do: one line for each
-//! behaviour.
+//! Prints the behaviour of the calls of `std::fs`, and of the calls of `std::env` that concern files. A *row*
+//! is a named behaviour with the function that describes it. Each row prints one line.
 //!
 //! `file_calls [FOLDER]` works in an empty folder for each line, in FOLDER or else in the temporary folder.
 //! `expected.txt` contains Linux's output on a tmpfs, and a kernel with the same semantics prints the same.
@@ -47,8 +47,8 @@ use collected::End;
 /// Output on Linux.
 const EXPECTED: &str = include_str!("../expected.txt");
 
-/// Lines that depend on the file system: limits, units of allocation, time of creation, bits that a server
-/// may refuse, and files that it cannot read without privileges.
+/// Rows whose lines depend on the file system: limits, units of allocation, time of creation, bits that a
+/// server may refuse, and files that a server cannot read without privileges.
 const DEPENDENT: [&str; 11] = [
     "blocks.of.a.shorter.file",
     "blocks.sparse",
@@ -63,7 +63,8 @@ const DEPENDENT: [&str; 11] = [
     "seek.start.too.far",
 ];
 
-/// A behaviour: a name, and a function that describes it. The current directory is an empty folder.
+/// A row: the name of a behaviour, and a function that describes it. The current directory of the function is
+/// an empty folder.
 type Row = (&'static str, fn() -> io::Result<String>);
 
 /// All rows, by subject.
@@ -104,7 +105,7 @@ fn run(folder: &Path) -> io::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Prints the lines that differ from Linux's; returns whether there are none.
+/// Prints the lines that differ from Linux's. Returns true if no lines differ.
 fn check(lines: &[String], is_portable: bool) -> bool {
     let expected: Vec<&str> = EXPECTED.lines().collect();
     let is_dependent = |line: &str| line.split_once(": ").is_some_and(|(name, _)| DEPENDENT.contains(&name));
@@ -120,7 +121,8 @@ fn check(lines: &[String], is_portable: bool) -> bool {
     differences == 0 && lines.len() == expected.len()
 }
 
-/// Prints the lines, or with `--check` their differences from Linux's; returns whether all is as expected.
+/// Prints the lines, or with `--check` only their differences from Linux's. Returns true if all is as
+/// expected.
 fn work(mode: Option<&str>, folder: &Path) -> io::Result<bool> {
     if mode == Some("--stress") {
         stress::run(folder)?;

@@ -73,7 +73,8 @@ const CALLS: [Call; 29] = [
     ("copy.from", |path| Ok(show::result(fs::copy(path, "new")))),
     ("copy.to", |path| Ok(show::result(fs::copy("d/x", path)))),
     ("set_permissions", |path| {
-        // A folder that gets them can be emptied without privileges: a server of files has none on the host.
+        // With these permissions, the folder can be emptied without privileges. A file server has no
+        // privileges on the host.
         let permissions = fs::metadata("d")?.permissions();
         Ok(show::result(fs::set_permissions(path, permissions)))
     }),
@@ -168,8 +169,8 @@ pub(crate) fn prepare_read_only(folder: &Path) -> io::Result<()> {
     prepare()
 }
 
-/// Tries to change a folder that [`prepare_read_only`] has filled; returns whether each change fails with
-/// `EROFS`, and the folder can be read.
+/// Tries to change a folder that [`prepare_read_only`] has filled. Returns true if each change fails with
+/// `EROFS` and the folder can be read.
 pub(crate) fn check_read_only(folder: &Path) -> io::Result<bool> {
     env::set_current_dir(folder)?;
     let before = show::tree(".")?;

@@ -1,7 +1,7 @@
 //! Reading and writing at offsets, modes, and other properties that only some platforms have.
 //!
-//! The traits of `std::os` differ between Linux and this kernel in their module only (see [`crate::system`]),
-//! so each row is written once.
+//! The traits of `std::os` have different modules on Linux and on this kernel, but are otherwise the same
+//! (see [`crate::system`]). So each row is written only once.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -37,7 +37,8 @@ fn mode(path: &str) -> io::Result<String> {
     Ok(format!("{:o}", fs::symlink_metadata(path)?.mode()))
 }
 
-/// Describes if a change of a file changes its `ctime`, the time of the last change of its properties.
+/// Describes if an action on a file changes the file's `ctime`, the time of the last change of its
+/// properties.
 fn changes_ctime(change: fn() -> io::Result<()>) -> io::Result<String> {
     fs::write("file", "abc")?;
     let ctime = || fs::symlink_metadata("file").map(|found| (found.ctime(), found.ctime_nsec()));

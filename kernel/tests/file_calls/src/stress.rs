@@ -45,8 +45,8 @@ fn in_threads(action: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()>
     })
 }
 
-/// All threads append records to one file, each through its own or a shared description. No record is torn,
-/// lost or twice there.
+/// All threads append records to one file, each through its own open file description or a shared one. No
+/// record is torn, lost or duplicated.
 fn appends_are_whole(folder: &Path) -> io::Result<()> {
     let path = folder.join("log");
     let open = || OpenOptions::new().create(true).append(true).open(&path);
@@ -93,7 +93,7 @@ fn names_are_consistent(folder: &Path) -> io::Result<()> {
             fs::write(&own, &contents)?;
             fs::rename(&own, &moved)?;
             check(fs::read_to_string(&moved)? == contents, "other contents")?;
-            // All threads replace this one: it always exists once it does, and is whole.
+            // All threads replace this file. From its creation on, it always exists and is complete.
             fs::rename(&moved, folder.join("shared"))?;
             let shared = fs::read_to_string(folder.join("shared"))?;
             let mut words = shared.split_whitespace();
@@ -109,8 +109,8 @@ fn names_are_consistent(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// Fills the file system, several times: data written before stays, and removing the file gives its memory
-/// back.
+/// Fills the file system several times. Data written before stays intact, and removing the file frees its
+/// memory.
 pub(crate) fn full_file_system_keeps_what_it_has(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("before"), "kept")?;
     let path = folder.join("big");

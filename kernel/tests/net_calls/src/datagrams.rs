@@ -1,8 +1,8 @@
 //! Datagrams that are delivered.
 //!
 //! A datagram is received as a whole, with its sender's address. The rows cover datagrams of all sizes,
-//! truncation by a small buffer, peeking, the order, connected sockets, which receive from their peer only,
-//! and receive buffers that are full.
+//! truncation by a small buffer, peeking, the order, connected sockets (which receive only from their peer),
+//! and full receive buffers.
 
 use std::io;
 use std::net::UdpSocket;
@@ -130,7 +130,7 @@ fn order(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     Ok(())
 }
 
-/// Sends a datagram of `size` bytes; returns whether it arrived unchanged.
+/// Sends a datagram of `size` bytes. Returns true if it arrived unchanged.
 fn pass(one: &UdpSocket, other: &UdpSocket, size: usize) -> io::Result<bool> {
     let sent = crate::support::pattern(7, size);
     one.send(&sent)?;
@@ -209,7 +209,8 @@ fn queued_before_connecting(record: &mut Transcript, ip: IpVersion) -> CheckResu
     Ok(())
 }
 
-/// Of two sockets on a port, the one that is connected to the sender receives its datagrams.
+/// If two sockets are bound to a port, the socket that is connected to the sender receives the sender's
+/// datagrams.
 fn connected_gets_its_own(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let open = ip.datagram_socket()?;
     sys::set_option(&open, sys::REUSE_ADDRESS, 1)?;
@@ -242,7 +243,7 @@ fn reconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     Ok(())
 }
 
-/// After a disconnect, a socket keeps a port that it was bound to, but no ephemeral one.
+/// After a disconnect, a socket keeps a port that it was bound to, but loses an ephemeral port.
 fn disconnected(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (other, other_address) = ip.datagrams()?;
     let own = ip.silent_datagram_address()?;

@@ -242,11 +242,12 @@ fn open_all(record: &mut Transcript, copied: &TcpListener) -> std::io::Result<Ve
     }
 }
 
-/// Number of messages on each connection while sockets without a descriptor are asked for.
+/// Number of messages on each connection while sockets are requested for which there is no descriptor.
 const MESSAGES: usize = 500;
 
-/// Asks for sockets while threads send over connections, and returns the first answer but `EMFILE`, or that.
-/// A socket without a descriptor is closed again, by the same network stack that carries the traffic.
+/// Requests sockets while threads send over connections. Returns the first result other than `EMFILE`, or
+/// else `EMFILE`. If there is no descriptor for a socket, the network stack that carries the traffic closes
+/// the socket again.
 fn socket_beside_traffic(ip: IpVersion, connections: &[(TcpStream, TcpStream)]) -> std::io::Result<()> {
     let send = |(client, server): &(TcpStream, TcpStream)| {
         (0..MESSAGES).try_for_each(|_| {

@@ -1,9 +1,8 @@
-//! `epoll` of all kinds of descriptors: triggers, keys, errors, instances in each other, and threads that
-//! wait.
+//! `epoll` for all kinds of descriptors: triggers, keys, errors, nested instances, and waiting threads.
 //!
-//! The rows in this file concern triggers: a level-triggered entry is reported as long as its object is
-//! ready, and an edge-triggered one once for each change. What counts as a change is Linux's behaviour, not
-//! POSIX's, so each kind of object is tried. The submodules have the other topics.
+//! The rows in this file concern triggers. A level-triggered entry is reported as long as its object is
+//! ready, and an edge-triggered entry once for each change. Only Linux, and not POSIX, defines what counts as
+//! a change, so each kind of object is tried. The submodules have the other topics.
 
 mod keys;
 mod nesting;
@@ -81,7 +80,7 @@ fn show((events, data): (u32, u64)) -> String {
     format!("{data}:{}", present.join("+"))
 }
 
-/// At most `max` events that there are now.
+/// Returns at most `max` of the current events.
 fn now(epoll: &OwnedFd, max: i32) -> io::Result<String> {
     wait(epoll, max, 0)
 }
@@ -193,7 +192,7 @@ fn edge_counter(record: &mut Transcript) -> CheckResult {
     let (epoll, counter) = (instance()?, sys::eventfd()?);
     add(&epoll, &counter, IN | ET, 1)?;
     record.add("zero", now(&epoll, 8));
-    // Nothing reads it, and each addition is an event.
+    // Nothing reads the counter, but each addition is an event.
     for _ in 0..2 {
         count(&counter)?;
         record.add("counted", now(&epoll, 8));

@@ -1,9 +1,10 @@
-//! Prints the behaviour of every call and option of `std::net`, one line per behaviour.
+//! Prints the behaviour of every call and option of `std::net`. A *row* is a named behaviour with the
+//! function that records it. A row prints one line, or one line for each IP version.
 //!
-//! `net_calls` runs all rows, `net_calls NAME...` those whose names are equal to or begin with a given one
-//! (`poll`, `poll.full`, `poll.full.v6`), and `net_calls --list` prints the names. All traffic is on the
-//! loopback interface. `expected.txt` contains Linux's output, and a kernel with the same semantics prints
-//! the same: no line contains a port or anything else that differs between runs. `net_calls --check
+//! `net_calls` runs all rows. `net_calls NAME...` runs the rows whose names equal or begin with one of the
+//! given names (`poll`, `poll.full`, `poll.full.v6`). `net_calls --list` prints the names. All traffic is on
+//! the loopback interface. `expected.txt` contains Linux's output, and a kernel with the same semantics
+//! prints the same: no line contains a port or anything else that differs between runs. `net_calls --check
 //! [NAME...]` prints only the differences, and exits with code 1 if there are any.
 
 #[cfg(target_os = "hermit")]
@@ -61,7 +62,7 @@ enum Check {
     PerVersion(fn(&mut Transcript, IpVersion) -> CheckResult),
 }
 
-/// A behaviour, by name.
+/// A row: the name of a behaviour, and the function that records it.
 type NamedCheck = (&'static str, Check);
 
 /// All rows, by family.
@@ -170,7 +171,7 @@ impl OutputLine {
         EXPECTED.lines().find(|line| line.split_once(": ").is_some_and(|(name, _)| name == self.name))
     }
 
-    /// Runs the row in a thread of its own, which is abandoned if it hangs.
+    /// Runs the row in a thread of its own. If the row hangs, the thread is abandoned.
     fn run(&self) -> String {
         let (check, version) = (self.check, self.version);
         let (done, result) = mpsc::channel();
@@ -226,7 +227,8 @@ mod tests {
             differs
         };
         let different: Vec<&OutputLine> = rows.iter().filter(differs).collect();
-        // On a busy host a few rows may exceed time limits, but not twice.
+        // On a busy host, a few rows may exceed their time limits. They are run again, since this does not
+        // happen twice.
         assert!(different.len() <= 5, "{different:?}");
         for row in different {
             assert_eq!(Some(row.run().as_str()), row.expected());

@@ -211,8 +211,8 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result
     thread.join().map_err(|_| io::Error::other("panic"))?
 }
 
-/// Runs `action`; returns whether it took about `time`: less than a clock tick too early, and not much
-/// longer, since the host may be busy.
+/// Runs `action`. Returns true if it took about `time`: it may end less than a clock tick too early, or a
+/// little too late, since the host may be busy.
 pub(crate) fn takes<T>(time: Duration, action: impl FnOnce() -> T) -> (T, &'static str) {
     let start = Instant::now();
     let result = action();
@@ -227,7 +227,7 @@ pub(crate) fn takes<T>(time: Duration, action: impl FnOnce() -> T) -> (T, &'stat
     (result, verdict)
 }
 
-/// Runs `action`; returns whether it returned at once.
+/// Runs `action`. Returns true if it returned at once.
 pub(crate) fn at_once<T>(action: impl FnOnce() -> T) -> (T, &'static str) {
     let start = Instant::now();
     let result = action();

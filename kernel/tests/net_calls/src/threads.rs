@@ -61,7 +61,7 @@ fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                // Inherited from the listener.
+                // The timeout is inherited from the listener.
                 stream.set_read_timeout(None)?;
                 write(&stream, &read(&stream)?)?;
             }
@@ -71,7 +71,8 @@ fn answer_all(listener: &TcpListener) -> io::Result<io::Error> {
     }
 }
 
-/// Some waiting threads time out: no connection is left unaccepted, and in the end all threads get the error.
+/// Some waiting threads time out. Nevertheless, each connection is accepted, and in the end all threads get
+/// the error.
 fn some_give_up(record: &mut Transcript, ip: IpVersion) -> CheckResult {
     let (listener, address) = ip.listener()?;
     let limit = |microseconds| sys::set_timeout(listener.as_fd(), sys::Timeout::Receive, 0, microseconds);
@@ -92,7 +93,8 @@ fn some_give_up(record: &mut Transcript, ip: IpVersion) -> CheckResult {
         let answered = (0..200).map(ask).sum::<io::Result<usize>>();
         limit(0)?;
         settle();
-        // Before an error of a client ends the row, so that the threads end.
+        // The listener is shut down before an error of a client can end the row. Otherwise the threads would
+        // not end.
         sys::shutdown(&listener, sys::SHUT_RDWR)?;
         record.add("answered of 200", answered?);
         let ends: Vec<io::Error> = accepting.into_iter().map(join).collect::<Result<_, _>>()?;

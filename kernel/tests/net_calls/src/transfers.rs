@@ -1,8 +1,8 @@
 //! Bulk transfers: all data arrives unchanged and in order, whatever threads and buffers do.
 //!
 //! Rows send large amounts of a pattern and compare a digest at the receiver, with writes of different sizes,
-//! small buffers, a slow reader, and many connections. They find errors that single calls do not, such as
-//! lost wake-ups and bytes that are sent twice.
+//! small buffers, a slow reader, and many connections. They find errors that single calls do not show, such
+//! as lost wake-ups and bytes that are sent twice.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -52,7 +52,7 @@ fn receive(mut stream: &TcpStream, size: usize) -> io::Result<(usize, Digest)> {
     }
 }
 
-/// Sends and receives concurrently; records the number of bytes and whether they were unchanged.
+/// Sends and receives concurrently. Records the number of bytes, and if they were unchanged.
 fn pass(
     record: &mut Transcript,
     pair: (TcpStream, TcpStream),

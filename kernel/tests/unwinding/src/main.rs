@@ -1,8 +1,8 @@
-//! Compares what a panic does with Linux: `unwinding` prints a row for each case and checks all of them
-//! against those of Linux.
+//! Compares the behaviour of panics with that on Linux. `unwinding` prints a row, which is a line of text,
+//! for each case, and compares all rows with those of Linux.
 //!
-//! `unwinding main` panics in the main thread, `unwinding ABORT` ends in the way that the argument names. The
-//! same source runs on Linux, where a test keeps the expected rows true.
+//! `unwinding main` panics in the main thread. `unwinding ABORT` ends in the way that the argument names. The
+//! same source runs on Linux, where a test checks that the expected rows are still right.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

@@ -1,4 +1,4 @@
-//! The balloon driver with a device model that answers as it should, wrongly, twice or never.
+//! The balloon driver with a device model that answers correctly, wrongly, twice or never.
 
 use std::vec;
 use std::vec::Vec;
@@ -26,7 +26,7 @@ fn start(features: u64, queues: &[u16]) -> (Result<Driver, InitError>, SharedDev
     (BalloonDriver::new(FakeTransport::new(&model, false), &dma), model)
 }
 
-/// A device as QEMU's, whose queue for reports is number 3.
+/// A device like QEMU's, whose `reporting_vq` is number 3.
 fn balloon() -> (Driver, SharedDevice) {
     let (driver, model) = start(STATS_VQ | PAGE_REPORTING, &[128, 128, 128, 32]);
     (driver.unwrap(), model)

@@ -50,8 +50,8 @@ pub enum WriteError<E> {
 
 /// Access to a sector device at any byte.
 ///
-/// The read-modify-write of a partial sector must exclude other writes to it, also by other values for the
-/// same device.
+/// A partial sector is written by read-modify-write. The caller must exclude other writes to this sector
+/// meanwhile, including those by other values of this type for the same device.
 #[derive(Debug)]
 pub struct ByteAccess<D> {
     device: D,
@@ -70,7 +70,8 @@ struct Transfer {
 }
 
 impl<D: SectorDevice> ByteAccess<D> {
-    /// Wraps a device; `None` if its sizes are invalid or there is no memory for a sector.
+    /// Wraps a device. Returns `None` if the device's sizes are invalid, or if there is no memory for a
+    /// sector.
     pub fn new(device: D) -> Option<Self> {
         let size = device.sector_size();
         if size == 0 || device.max_transfer() < size {
@@ -92,8 +93,8 @@ impl<D: SectorDevice> ByteAccess<D> {
         self.device.sector_count().saturating_mul(u64::try_from(self.scratch.len()).unwrap_or(u64::MAX))
     }
 
-    /// Reads bytes; returns their number, which is less than `buffer` holds only at the end of the device, or
-    /// if a later transfer fails.
+    /// Reads bytes. Returns the number of bytes read. It is less than the size of `buffer` only at the end of
+    /// the device, or if a transfer after the first one fails.
     ///
     /// # Errors
     ///
@@ -113,8 +114,8 @@ impl<D: SectorDevice> ByteAccess<D> {
         })
     }
 
-    /// Writes bytes; returns their number, which is less than `bytes` has only at the end of the device, or
-    /// if a later transfer fails.
+    /// Writes bytes. Returns the number of bytes written. It is less than the size of `bytes` only at the end
+    /// of the device, or if a transfer after the first one fails.
     ///
     /// # Errors
     ///
@@ -163,12 +164,13 @@ impl<D: SectorDevice> ByteAccess<D> {
     }
 }
 
-/// Makes transfers until all bytes are done; returns their number. `transfer` gets the number of bytes done,
-/// and returns how many it added, 0 at the end of the device.
+/// Calls `transfer` until `length` bytes are transferred. Returns the number of bytes transferred. `transfer`
+/// receives the number of bytes done so far, and returns how many more it has transferred: 0 at the end of
+/// the device.
 ///
 /// # Errors
 ///
-/// That of the first transfer; a later one only ends the loop.
+/// The error of the first transfer. An error of a later transfer only ends the loop.
 pub fn transfer_all<E>(
     length: usize,
     mut transfer: impl FnMut(usize) -> Result<usize, E>,

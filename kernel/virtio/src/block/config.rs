@@ -35,7 +35,7 @@ pub(super) struct DeviceLimits {
 }
 
 impl DeviceLimits {
-    /// Reads the configuration; fields are valid only with their feature.
+    /// Reads the configuration. A field is valid only if its feature was negotiated.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());
         let field = |feature, offset, default| {
@@ -55,7 +55,7 @@ impl DeviceLimits {
         {
             return Err(InitError::InvalidConfig);
         }
-        // Some devices report a `seg_max` of 0, which cannot mean that they transfer no data.
+        // A few devices report a `seg_max` of 0. They do transfer data, so 0 counts as 1.
         let limits = Self {
             capacity: Self::read_capacity(device)?,
             is_read_only: features.contains(F::RO),
@@ -73,8 +73,8 @@ impl DeviceLimits {
         device.config(|config| config.read_u64(field::CAPACITY))
     }
 
-    /// Applies the limit of a virtqueue of `size` descriptors, which must hold a request of at least one
-    /// block.
+    /// Applies the limit of a virtqueue of `size` descriptors. Fails if the queue cannot hold a request of
+    /// one block.
     pub(super) fn for_queue(self, size: u16) -> Result<Self, InitError> {
         let segments = self.segments.min(size.saturating_sub(HEADER_AND_STATUS));
         let bytes = self.segment_size.saturating_mul(segments.into()).min(MAX_TRANSFER);

@@ -85,8 +85,8 @@ impl<M: DmaMemory> BlockRequest<M> {
         let mut status = [NO_STATUS];
         self.buffers.header_and_status.read(STATUS, &mut status);
         let read = if self.request_type == RequestType::In { self.length } else { 0 };
-        // The status follows the data: if fewer bytes were written than both have, the buffers contain stale
-        // bytes.
+        // The device writes the status byte after the data. If it reports fewer bytes than the data and the
+        // status have, the buffers contain stale bytes.
         let is_whole = usize::try_from(written).is_ok_and(|written| written > read);
         let result = match Status::try_from(status[0]) {
             Ok(Status::Ok) if is_whole => Ok(read),
@@ -124,7 +124,7 @@ impl<M: DmaMemory> CompletedRequest<M> {
         self.ticket
     }
 
-    /// Number of bytes read (0 unless the request was a read), or why it failed.
+    /// Number of bytes read, which is 0 unless the request was a read.
     ///
     /// # Errors
     ///
@@ -133,7 +133,8 @@ impl<M: DmaMemory> CompletedRequest<M> {
         self.result
     }
 
-    /// Copies data of a read into `bytes`, from `offset` on; returns the number of bytes.
+    /// Copies data of a read into `bytes`, beginning at `offset` of the data. Returns the number of bytes
+    /// copied.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
         let length = self.result.unwrap_or(0).saturating_sub(offset).min(bytes.len());
         bytes.get_mut(..length).map_or(0, |bytes| self.buffers.data.read(offset, bytes))

@@ -8,7 +8,7 @@ use super::request::{CompletedRequest, HEADER_AND_STATUS_SIZE, RequestBuffers};
 use crate::device::InitError;
 use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit};
 
-/// Maximum number of requests in flight: the bits of [`Slots::due`].
+/// Maximum number of requests in flight. [`Slots::due`] has one bit for each.
 pub(super) const MAX_REQUESTS: u16 = 64;
 
 /// A request, from its submission to its release.
@@ -20,15 +20,15 @@ pub struct Ticket(u16);
 enum Slot<M> {
     /// Not in use.
     Free(RequestBuffers<M>),
-    /// The queue has the buffers. Without a waker: it has been woken, since the device has failed.
+    /// The queue owns the buffers. There is no waker if it was woken because the device has failed.
     InFlight(Option<Waker>),
-    /// The device has served it. Without a waker: it has been woken.
+    /// The device has served the request. There is no waker if it was woken already.
     Served(CompletedRequest<M>, Option<Waker>),
-    /// The task that has submitted it reads its data.
+    /// The task that submitted the request reads its data.
     Taken,
 }
 
-/// The requests.
+/// The slots of requests, free or in use.
 #[derive(Debug)]
 pub(super) struct Slots<M> {
     /// Indexed by ticket. Its capacity is the maximum number of requests, so it grows without allocation.
@@ -37,16 +37,17 @@ pub(super) struct Slots<M> {
     free: Vec<Ticket>,
     /// Buffers for header and status of slots that do not exist yet.
     spare: Vec<DmaBuffer<M>>,
-    /// Number of the spare buffers for which data buffers are being allocated.
+    /// Number of plans that [`Self::grow`] has not ended yet. Each plan stands for one of the spare buffers.
     planned: usize,
-    /// Bits of the slots whose wakers are to be woken.
+    /// One bit for each slot: set if the waker of the slot must be woken.
     due: u64,
     /// True if all wakers have become due, since the device has failed.
     has_failed: bool,
 }
 
 impl<M: DmaMemory> Slots<M> {
-    /// Allocates the headers for up to `requests` requests, and a data buffer of `size` bytes for the first.
+    /// Allocates buffers for header and status of up to `requests` requests, and a data buffer of `size`
+    /// bytes for the first request.
     pub(super) fn allocate(
         dma: &impl DmaAllocator<Memory = M>,
         requests: u16,
@@ -65,14 +66,14 @@ impl<M: DmaMemory> Slots<M> {
         Ok(all)
     }
 
-    /// Plans another slot; returns whether there can be one more. [`Self::grow`] ends the plan.
+    /// Plans another slot. Returns false if there can be no more slots. [`Self::grow`] ends the plan.
     pub(super) fn plan(&mut self) -> bool {
         let can_grow = self.planned < self.spare.len();
         self.planned += usize::from(can_grow);
         can_grow
     }
 
-    /// Adds the slot that was planned, free and with its data buffer; without one, the plan is given up.
+    /// Ends a plan. Adds a free slot with the data buffer. `None` gives up the plan.
     pub(super) fn grow(&mut self, data: Option<DmaBuffer<M>>) {
         self.planned = self.planned.saturating_sub(1);
         if let Some(data) = data {
@@ -80,7 +81,7 @@ impl<M: DmaMemory> Slots<M> {
         }
     }
 
-    /// Adds a free slot with a data buffer; without effect if there can be no more.
+    /// Adds a free slot with a data buffer. Has no effect if there can be no more slots.
     fn add(&mut self, data: DmaBuffer<M>) {
         let Ok(ticket) = u16::try_from(self.slots.len()).map(Ticket) else { return };
         if let Some(header_and_status) = self.spare.pop() {
@@ -93,7 +94,8 @@ impl<M: DmaMemory> Slots<M> {
         self.slots.get_mut(usize::from(ticket.0))
     }
 
-    /// Removes the buffers of a free slot, which is in flight from now on; `None` if there is none.
+    /// Takes the buffers out of a free slot, and marks the slot as in flight. Returns `None` if no slot is
+    /// free.
     pub(super) fn start(&mut self, waker: &Waker) -> Option<(Ticket, RequestBuffers<M>)> {
         let ticket = self.free.pop()?;
         match mem::replace(self.slot(ticket)?, Slot::InFlight(Some(waker.clone()))) {
@@ -112,7 +114,8 @@ impl<M: DmaMemory> Slots<M> {
         }
     }
 
-    /// Removes a request that the device has served; `None` if it has not yet.
+    /// Removes and returns a request that the device has served. Returns `None` if the device has not served
+    /// it yet.
     pub(super) fn take(&mut self, ticket: Ticket) -> Option<CompletedRequest<M>> {
         let slot = self.slot(ticket)?;
         match mem::replace(slot, Slot::Taken) {
@@ -145,7 +148,8 @@ impl<M: DmaMemory> Slots<M> {
         }
     }
 
-    /// Removes the next waker of a request that the device has served, or with `has_failed` of any request.
+    /// Removes and returns the next waker of a request that the device has served. With `has_failed`, returns
+    /// the wakers of all requests one by one.
     pub(super) fn next_waker(&mut self, has_failed: bool) -> Option<Waker> {
         if has_failed && !mem::replace(&mut self.has_failed, true) {
             self.due = u64::MAX;

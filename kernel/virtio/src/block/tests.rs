@@ -25,7 +25,7 @@ const FLUSH: u64 = 1 << 9;
 
 type Driver = BlockDriver<FakeTransport, FakeMemory>;
 
-/// A device model with a disk; it serves requests when the test says so.
+/// A device model with a disk. Tests decide when it serves requests.
 struct TestDisk {
     model: SharedDevice,
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ impl TestDisk {
             config.extend(field.to_le_bytes());
         }
         model.lock().unwrap().config = config;
-        // Whole sectors: Miri takes seconds to make as many bytes one by one.
+        // Makes the contents sector by sector, because Miri takes seconds to make them byte by byte.
         let sectors = (0..sectors).map(|sector| [u8::try_from(sector % 251).unwrap(); 512]);
         Self { model, bytes: sectors.collect::<Vec<_>>().concat(), flushes: 0 }
     }
@@ -92,7 +92,7 @@ fn disk_with_flush(sectors: u64) -> TestDisk {
     TestDisk::new(FLUSH, sectors, [0; 3])
 }
 
-/// Takes the served requests from the queue, and then returns any of them.
+/// Takes the served requests out of the queue, and returns one of them.
 fn next_served(block: &mut Driver) -> Result<Option<CompletedRequest<FakeMemory>>, DeviceError> {
     // A failure is returned by `take`, too.
     let _cause: Result<_, _> = block.interrupt();
@@ -104,7 +104,7 @@ fn next_served(block: &mut Driver) -> Result<Option<CompletedRequest<FakeMemory>
     Ok(None)
 }
 
-/// Completes a request; returns its ticket, and the data of a read.
+/// Completes a request. Returns its ticket, and the data of a read.
 fn complete(block: &mut Driver) -> Option<(Ticket, Result<Vec<u8>, BlockRequestError>)> {
     let completion = next_served(block).unwrap()?;
     let data = completion.result().map(|length| {
@@ -262,7 +262,7 @@ fn invalid_configurations_are_refused() {
     assert_eq!(open(SIZE_MAX | SEG_MAX | BLK_SIZE, [1024, 3, 4096]), Err(InitError::InvalidConfig));
     assert_eq!(open(SIZE_MAX | SEG_MAX, [256, 2, 0]), Ok(512));
     assert_eq!(open(SEG_MAX, [0, 0, 0]), Ok(MAX_TRANSFER));
-    // As many segments as the virtqueue has room for: 62 of 16 bytes.
+    // The virtqueue limits the number of segments to 62, of 16 bytes each.
     assert_eq!(open(SIZE_MAX, [16, 0, 0]), Ok(512));
     let disk = disk_with_flush(100);
     disk.model.lock().unwrap().queues[0].max_size = 2;

@@ -1,4 +1,4 @@
-//! The receive queue: buffers for input, all owned by the device but the one being read.
+//! The receive queue: buffers for input. The device owns all of them except the buffer that is being read.
 
 use core::iter;
 
@@ -44,7 +44,7 @@ pub(super) struct Rx<M> {
 }
 
 impl<M: DmaMemory> Rx<M> {
-    /// Sets up the queue and populates it; [`Rx::notify`] comes once the driver is ready.
+    /// Sets up the queue and posts all buffers. The caller calls [`Rx::notify`] once the driver is ready.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
@@ -66,7 +66,7 @@ impl<M: DmaMemory> Rx<M> {
         self.queue.notify(device.transport());
     }
 
-    /// Copies input into `bytes`, as much as has arrived and fits; returns the number of bytes.
+    /// Copies as much input into `bytes` as has arrived and fits. Returns the number of bytes copied.
     pub(super) fn read<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -82,11 +82,12 @@ impl<M: DmaMemory> Rx<M> {
         Ok(count)
     }
 
-    /// Takes the next used buffer unless one is being read; `false` if there is no input. Then the interrupt
-    /// is armed.
+    /// Takes the next used buffer, unless a buffer is being read already. Returns false if there is no input;
+    /// then the interrupt is armed.
     pub(super) fn fetch<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
         device.ensure_usable()?;
-        // Bounded: a device could return empty buffers as fast as they are posted.
+        // The number of attempts is bounded, since a device could return empty buffers as fast as the driver
+        // posts them.
         for _ in 0..RX_BUFFERS {
             if self.unread.is_some() {
                 return Ok(true);

@@ -60,8 +60,8 @@ impl<M: DmaMemory> Tx<M> {
         self.queue.in_flight() == 0
     }
 
-    /// Copies output into free buffers and submits them; returns the number of bytes. If no buffer is free,
-    /// the interrupt is armed.
+    /// Copies output into free buffers and submits them. Returns the number of bytes copied. If no buffer is
+    /// free, arms the interrupt.
     pub(super) fn write<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -88,7 +88,7 @@ impl<M: DmaMemory> Tx<M> {
         Ok(written)
     }
 
-    /// Takes used buffers back, and disarms the interrupt if there were any.
+    /// Takes used buffers back. Disarms the interrupt if there were any.
     pub(super) fn reclaim<T: Transport>(&mut self, device: &mut Device<T>) -> Result<(), DeviceError> {
         // Ends: no buffer is submitted meanwhile.
         loop {

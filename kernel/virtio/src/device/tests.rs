@@ -58,8 +58,8 @@ fn initialization_fails_without_memory_for_any_of_its_values() {
         let dma = FakeDma::new(&model.lock().unwrap().memory, 100).with_shares(shares);
         match ConsoleDriver::new(FakeTransport::new(&model, true), &dma) {
             Ok(_) => {
-                // Of the permit, two virtqueues, and two sets of buffers, each but the virtqueues' memory is
-                // shared.
+                // Three values are shared: the permit and two sets of buffers. The memory of the two
+                // virtqueues is not shared.
                 assert!(shares >= 3, "{shares} values");
                 return;
             }

@@ -17,13 +17,14 @@ use super::{DmaAllocator, DmaPermit, DmaSegment};
 /// Mirrored DMA memory, whose bytes the driver accesses in place while the device does not own them.
 ///
 /// The hal implements it over physically contiguous pages that are mapped twice in a row. Unlike with
-/// [`DmaMemory`] there are references to bytes, at most one to each: see [`ExclusiveRange`]. A malicious
-/// device can write to bytes that it no longer owns as it can to all memory, since there is no IOMMU.
+/// [`DmaMemory`], there are Rust references to the bytes, at most one to each byte: see [`ExclusiveRange`]. A
+/// malicious device can write to bytes that it no longer owns, as it can write to any memory, since there is
+/// no IOMMU.
 ///
 /// # Safety
 ///
-/// The contract of [`DmaMemory`], for the same reason. Besides, `with_bytes` passes the bytes of the range,
-/// and no others.
+/// The contract of [`DmaMemory`], for the same reason. In addition, `with_bytes` must pass exactly the bytes
+/// of the range.
 ///
 /// [`DmaMemory`]: super::DmaMemory
 #[expect(unsafe_code, reason = "declares a contract on which memory safety rests; it is fulfilled elsewhere")]
@@ -50,11 +51,11 @@ pub trait MirroredAllocator: DmaAllocator {
     fn allocate_mirrored(&self, size: usize, permit: &DmaPermit) -> Option<Self::Mirrored>;
 }
 
-/// A range of mirrored memory that nothing else accesses, neither the device nor through another range, while
-/// this value lives.
+/// A range of mirrored memory that nothing else accesses while this value exists, neither the device nor code
+/// with another range.
 ///
-/// Implementations of [`MirroredMemory`] rely on this. Only this module creates ranges, and only for the
-/// owner of a [`Span`].
+/// Implementations of [`MirroredMemory`] rely on this exclusiveness. It holds because only this module
+/// creates ranges, and only for the owner of a [`Span`].
 #[derive(Debug)]
 pub struct ExclusiveRange<'span> {
     start: usize,
@@ -78,8 +79,8 @@ impl ExclusiveRange<'_> {
 
 /// A part of [`MirroredMemory`] with a single owner; it may wrap around the end of the memory.
 ///
-/// As with [`DmaBuffer`](super::DmaBuffer), the value itself moves to the device and back. No two spans
-/// overlap: all are parts of the one that [`Span::allocate`] returned.
+/// As with [`DmaBuffer`](super::DmaBuffer), the value moves into a virtqueue and back. No two spans overlap:
+/// all spans are parts of the span that [`Span::allocate`] returned.
 #[derive(Debug)]
 pub struct Span<A> {
     memory: Arc<A>,

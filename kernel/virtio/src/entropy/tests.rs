@@ -1,4 +1,4 @@
-//! The entropy driver with a device model that returns all, some or none of the bytes.
+//! The entropy driver with a device model that returns all requested bytes, a part of them, or no bytes.
 
 use super::{EntropyDriver, EntropyError, MAX_REQUEST};
 use crate::device::DeviceError;

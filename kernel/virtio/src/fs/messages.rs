@@ -1,4 +1,4 @@
-//! Messages whose replies no task waits for.
+//! Messages whose replies no task awaits.
 
 use core::task::Waker;
 
@@ -15,8 +15,8 @@ pub struct Progress {
     /// True if the device has handled at least the requested number of messages, or has failed.
     pub is_handled: bool,
     /// True if the call has made wakers due, or the device has failed: the caller must wake the wakers that
-    /// [`FsDriver::next_waker`] returns. The call has found the completions itself, so no interrupt need come
-    /// for them.
+    /// [`FsDriver::next_waker`] returns. The call has collected the completions itself, so there may be no
+    /// interrupt for them.
     pub is_wake_due: bool,
 }
 
@@ -54,7 +54,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         let before = self.handled;
         let mut is_wake_due = false;
         if before < count && !self.is_stopped() {
-            // Added before the messages are collected: only then is the interrupt armed for each.
+            // Adds the waker before it collects the messages, because the interrupt is armed only if a task
+            // waits.
             self.waiting_for_messages.add(waker);
             self.collect_messages();
             is_wake_due = self.follow_up(before);
@@ -74,9 +75,9 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.waiting_for_messages.wake_next();
     }
 
-    /// Ends an operation that may have collected messages. `before` is the number of handled messages before
-    /// it. If there are more now, sends messages that waited for room. Returns true if tasks [must be
-    /// woken](Progress::is_wake_due).
+    /// Ends an operation that may have collected messages. `before` is the number of messages that were
+    /// handled before the operation. If more are handled now, sends messages that waited for room. Returns
+    /// true if tasks [must be woken](Progress::is_wake_due).
     fn follow_up(&mut self, before: u64) -> bool {
         if self.handled > before {
             self.send_late();
@@ -85,7 +86,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         self.is_stopped() || waiting.iter().any(|waiting| waiting.due > 0)
     }
 
-    /// Sends a message, if there is room for it. Returns true if it is sent.
+    /// Sends a message, if there is room for it. Returns true if the message was sent.
     fn try_send(&mut self, message: &LateMessage) -> bool {
         if message.has_reply {
             let free = self.free_slot();
@@ -108,8 +109,8 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Takes back the buffers of messages that the device has read. The interrupt is armed only if no buffer
-    /// is left, or if a task waits for the messages.
+    /// Takes back the buffers of messages that the device has read. Arms the interrupt only if no buffer is
+    /// left, or if a task waits for the messages.
     pub(super) fn collect_messages(&mut self) {
         loop {
             let is_awaited = self.free_messages.is_empty() || !self.waiting_for_messages.tasks.is_empty();
@@ -124,11 +125,11 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         }
     }
 
-    /// Sends the messages for which there was no room, as far as there is now.
+    /// Sends messages that waited for room, as many as there is room for now.
     pub(super) fn send_late(&mut self) {
         while let Some(message) = self.late.pop() {
             if self.device.ensure_usable().is_ok() && !self.try_send(&message) {
-                // Does not allocate: the vector had room for it.
+                // Does not allocate: the vector still has the capacity that the message took before.
                 self.late.push(message);
                 return;
             }

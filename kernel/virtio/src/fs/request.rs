@@ -19,7 +19,7 @@ use crate::virtqueue::DescriptorChain;
 /// Size in bytes of each half of a request's page. The device reads the first half and writes the second one.
 pub(super) const INLINE: usize = 2048;
 
-/// Maximum size in bytes of a message for whose reply no task waits.
+/// Maximum size in bytes of a message whose reply no task awaits.
 pub(super) const MAX_MESSAGE: usize = 64;
 
 /// Size in bytes of the data in the direction that has more of it.
@@ -56,7 +56,7 @@ impl<M: DmaMemory> ReservedRequest<M> {
         Self { slot, page, data }
     }
 
-    /// Copies the request that the buffers were taken for.
+    /// Copies the request for which the buffers were reserved.
     pub fn fill(self, request: &Request<'_>) -> FilledRequest<M> {
         FilledRequest(FsRequest::new(self.slot, self.page, self.data, request))
     }
@@ -73,17 +73,18 @@ pub(super) struct FsRequest<M> {
     slot: u16,
     page: DmaBuffer<M>,
     data: Option<DmaBuffer<M>>,
-    /// Ends in the page of the descriptors that the device reads.
+    /// Offsets in the page at which the device-readable descriptors end.
     ends: [usize; 3],
     /// Number of bytes in the data buffer that the device reads.
     data_size: usize,
-    /// Number of bytes in the page that the device writes, then of those in the data buffer.
+    /// Number of bytes that the device writes to the page, and number of bytes that it writes to the data
+    /// buffer.
     reply: [usize; 2],
     tag: Tag,
 }
 
 impl<M: DmaMemory> FsRequest<M> {
-    /// Copies a request into its buffers. One that needs a data buffer is passed one.
+    /// Copies a request into its buffers. If the request needs a data buffer, the caller must pass one.
     pub(super) fn new(
         slot: u16,
         mut page: DmaBuffer<M>,
@@ -190,7 +191,7 @@ impl<M: DmaMemory> ServedRequest<M> {
         self.written == 0
     }
 
-    /// Copies bytes of the reply from an offset on; returns their number.
+    /// Copies bytes of the reply, beginning at an offset. Returns the number of bytes copied.
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> usize {
         let count = self.written.saturating_sub(offset).min(bytes.len());
         if let Some(bytes) = bytes.get_mut(..count) {
@@ -224,7 +225,7 @@ impl<M: DmaMemory> DescriptorChain for OneWayMessage<M> {
     }
 }
 
-/// A message for whose reply no task waits, and for which there was no room.
+/// A message that waits for room in its queue. No task waits for the reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LateMessage {
     bytes: [u8; MAX_MESSAGE],

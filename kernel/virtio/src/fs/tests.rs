@@ -72,7 +72,7 @@ fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) 
     submit_now(fs, request, waker)
 }
 
-/// Replies to the next request, and handles the interrupt; returns the request.
+/// Replies to the next request, and handles the interrupt. Returns the request.
 fn answer(fs: &mut Driver, model: &SharedDevice, reply: &[u8]) -> Vec<u8> {
     let mut device = model.lock().unwrap();
     let chain = device.take(REQUESTS).expect("a request");
@@ -194,7 +194,7 @@ fn data_buffers_are_as_large_as_requests_need() {
     assert_eq!(sizes(&fs), [MIN_DATA_BUFFER]);
     one_after_the_other(&mut fs, MIN_DATA_BUFFER + 1);
     one_after_the_other(&mut fs, 4096);
-    // The one that was released last is the last one: the small request has taken the small buffer.
+    // The buffer that was released last is at the end: the small request has used the small buffer.
     assert_eq!(sizes(&fs), [2 * MIN_DATA_BUFFER, MIN_DATA_BUFFER]);
     // When there are as many buffers as there may be, a larger one replaces one of them.
     one_after_the_other(&mut fs, 3 * MIN_DATA_BUFFER);
@@ -218,7 +218,7 @@ fn request_fails_without_memory_for_a_larger_data_buffer_if_no_other_task_releas
     let mut fs: Driver = FsDriver::new(FakeTransport::new(&model, true), &dma, 4 * MIN_DATA_BUFFER).unwrap();
     let (small, large) = (request(&[1], &[], 4096), request(&[1], &[], 4 * MIN_DATA_BUFFER));
     let ticket = submit(&mut fs, &dma, &small, Waker::noop()).unwrap();
-    // The buffer in flight is too small, too; but its release may leave memory for a larger one.
+    // The buffer in flight is too small, too, but its release may leave memory for a larger buffer.
     fs.plan(&large).map(drop).expect("a plan");
     fs.add(None);
     assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
@@ -257,7 +257,7 @@ fn request_without_room_waits_for_a_release() {
     assert_eq!((error, tickets.len()), (FsError::Busy, 16));
     assert!(fs.next_waker().is_none());
     answer(&mut fs, &model, &[1; 16]);
-    // That of the request, and after its release that of the task that waits.
+    // The waker of the request, and, after the request is released, the waker of the task that waits.
     assert!(fs.next_waker().is_some() && fs.next_waker().is_none());
     assert_eq!(read(&mut fs, tickets[0]), [1; 16]);
     assert!(fs.next_waker().is_some() && fs.next_waker().is_none());
@@ -279,7 +279,7 @@ impl Client {
         self.ticket = submit(fs, dma, request, &self.waker).ok();
     }
 
-    /// Takes its reply, if that has arrived; returns true if it had.
+    /// Takes the reply, if it has arrived. Returns true if it had arrived.
     fn take(&mut self, fs: &mut Driver) -> bool {
         let Some(ticket) = self.ticket else { return false };
         let Some(served) = fs.take(ticket, &self.waker).unwrap() else { return false };
@@ -289,7 +289,7 @@ impl Client {
     }
 }
 
-/// Wakes all tasks that are to be woken, which then go on; returns the number of those.
+/// Wakes all tasks that are due, and lets them continue. Returns the number of these tasks.
 fn run(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, clients: &mut [Client]) -> usize {
     let mut woken = 0;
     while let Some(waker) = fs.next_waker() {
@@ -304,7 +304,8 @@ fn run(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, clients: &mut [Cli
     woken
 }
 
-/// Of many tasks each reply wakes its own, and one that waits for the slot or the data buffer: not all.
+/// Each reply wakes its own task, and one task that waits for the slot or the data buffer, but not all
+/// waiting tasks.
 #[test]
 #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
 fn reply_wakes_one_of_many_tasks_that_wait() {
@@ -314,13 +315,14 @@ fn reply_wakes_one_of_many_tasks_that_wait() {
         clients.iter_mut().for_each(|client| client.submit(&mut fs, &dma, &request));
         for _ in 0..1000 {
             answer(&mut fs, &model, &[1; 16]);
-            // The task of the reply submits its next request at once, in place of the one that is woken then.
+            // The task of the reply submits its next request at once, before the task that is woken for the
+            // slot.
             assert!(run(&mut fs, &dma, &request, &mut clients) <= 3);
         }
     }
 }
 
-/// Tasks that wait for slots and for data buffers at the same time: none is left behind.
+/// Tasks wait for slots and for data buffers at the same time. Each of them is woken in the end.
 #[test]
 #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
 fn each_of_many_tasks_with_different_requests_is_served() {
@@ -365,7 +367,8 @@ fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
     let large = request(&[1], &[], 4096);
     let plans: Vec<_> = core::iter::from_fn(|| fs.plan(&large)).collect();
     assert_eq!(plans.len(), 4);
-    // Another task waits for one of those, and is woken also if there is no memory.
+    // Another task waits for one of the planned buffers. It is woken even if there is no memory for the
+    // buffer.
     assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
     fs.add(None);
     let plan = plans.into_iter().nth(1).unwrap();
@@ -373,7 +376,7 @@ fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
     assert!(submit_now(&mut fs, &large, Waker::noop()).is_ok());
     fs.add(None);
     fs.add(None);
-    // Three gave up.
+    // Three plans were given up.
     assert_eq!((0..4).filter(|_| fs.plan(&large).is_some()).count(), 3);
     assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
 }

@@ -8,7 +8,7 @@ use crate::device::InitError;
 use crate::dma::DmaPermit;
 use crate::dma::mirrored::{MirroredAllocator, MirroredMemory, Span};
 
-/// Minimum size of the memory of either direction in bytes: a few frames of maximum size.
+/// Minimum size in bytes of the memory of each direction: enough for a few frames of maximum size.
 const MIN_MEMORY: usize = 256 << 10;
 
 /// Minimum size of an RX buffer in bytes: a frame of the usual MTU.
@@ -19,7 +19,7 @@ const VLAN_TAG: usize = 4;
 
 /// Sizes of RX and TX memory in bytes. Both are rounded up to powers of two, and to a minimum.
 ///
-/// Without contiguous memory of these sizes the driver halves them until it finds some.
+/// If there is no contiguous memory of these sizes, the driver halves the sizes until an allocation succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferSizes {
     /// Memory for received frames.

@@ -33,7 +33,7 @@ pub struct TsoSupport {
 /// Capabilities of the device, and the state of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetInfo {
-    /// MAC address; `None` if the device has no valid one. Then the driver's owner chooses one.
+    /// MAC address; `None` if the device has no valid address. Then the driver's owner chooses an address.
     pub mac: Option<[u8; 6]>,
     /// Maximum size of an IP packet, in bytes.
     pub mtu: u16,
@@ -49,8 +49,9 @@ pub struct NetInfo {
     pub link_up: bool,
 }
 
-/// Features that the driver supports, given the offered ones: none without those that it depends on (section
-/// 5.1.3.1), and no large received frames without mergeable buffers.
+/// Features that the driver accepts if the device offers `offered`. A feature is left out if the device does
+/// not offer the features on which it depends (section 5.1.3.1). Large received frames also require mergeable
+/// buffers.
 pub(super) fn wanted(offered: virtio_spec::F) -> F {
     let offered = F::from(offered);
     let mut wanted = F::MAC | F::MTU | F::STATUS | F::CSUM | F::GUEST_CSUM | F::MRG_RXBUF;
@@ -64,7 +65,7 @@ pub(super) fn wanted(offered: virtio_spec::F) -> F {
 }
 
 impl NetInfo {
-    /// Reads the configuration; fields are valid only with their feature.
+    /// Reads the configuration. A field is valid only if its feature was negotiated.
     pub(super) fn read<T: Transport>(device: &Device<T>) -> Result<Self, InitError> {
         let features = F::from(device.features());
         let mac = if features.contains(F::MAC) { read_mac(device)? } else { None };
@@ -87,8 +88,8 @@ impl NetInfo {
         })
     }
 
-    /// Reads the state of the link again. A configuration that never stops changing is read at the next
-    /// interrupt.
+    /// Reads the state of the link again. If the configuration does not stop changing, the state stays as it
+    /// is until the next interrupt.
     pub(super) fn update_link<T: Transport>(&mut self, device: &Device<T>) {
         self.link_up = read_link(device).unwrap_or(self.link_up);
     }
@@ -106,7 +107,7 @@ fn read_mac<T: Transport>(device: &Device<T>) -> Result<Option<[u8; 6]>, InitErr
     Ok(Some(mac).filter(|mac| mac[0] & GROUP_BIT == 0 && *mac != [0; 6]))
 }
 
-/// Reads the state of the link; it is up for a device without `VIRTIO_NET_F_STATUS`.
+/// Reads the state of the link. Without `VIRTIO_NET_F_STATUS` the link counts as up.
 fn read_link<T: Transport>(device: &Device<T>) -> Result<bool, InitError> {
     if !F::from(device.features()).contains(F::STATUS) {
         return Ok(true);

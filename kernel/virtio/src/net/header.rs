@@ -52,8 +52,8 @@ pub struct TxOffload {
 /// Metadata of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxInfo {
-    /// True if the TCP or UDP checksum needs no validation: the device has validated it, or the frame comes
-    /// from the same host, with a partial checksum, and was never on a wire.
+    /// True if the TCP or UDP checksum needs no validation. Either the device has validated it, or the frame
+    /// has a partial checksum: it comes from the same host and was never on a wire.
     pub checksum_valid: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct NetHeader {
 }
 
 impl NetHeader {
-    /// Decodes the header; `None` if it is truncated.
+    /// Decodes the header. Returns `None` if it is truncated.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let [flags, gso_type, _, _, _, _, a, b, c, d, e, f] = *bytes.first_chunk::<HEADER_SIZE>()?;
         Some(Self {
@@ -118,8 +118,8 @@ impl NetHeader {
         })
     }
 
-    /// Validates the header of a frame of `size` bytes; `None` if no such frame is possible with these
-    /// features.
+    /// Validates the header of a frame of `size` bytes. Returns `None` if the device must not send such a
+    /// frame with these features.
     pub(super) fn check(&self, features: F, size: usize) -> Option<RxInfo> {
         let possible = match HdrGso::try_from(self.gso_type & !u8::from(HdrGso::Ecn)) {
             Ok(HdrGso::None) => self.gso_type == 0,

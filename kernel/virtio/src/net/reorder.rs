@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Values within a window of sequence numbers; it never allocates after its creation.
+/// Values within a window of sequence numbers. The buffer never allocates after its creation.
 #[derive(Debug)]
 pub(super) struct ReorderBuffer<V> {
     /// Slots, a power of two: one per sequence number of the window.

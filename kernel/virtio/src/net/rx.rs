@@ -24,7 +24,7 @@ use crate::dma::{DmaAllocator, DmaMemory, DmaSegment};
 use crate::transport::Transport;
 use crate::virtqueue::{DescriptorChain, Virtqueue};
 
-/// Maximum number of buffers: more of them would only use more cache.
+/// Maximum number of buffers. More buffers would only make the frames spread over more cache lines.
 const MAX_BUFFERS: u16 = 1024;
 
 /// A buffer that the device fills with a frame, or a part of one.
@@ -37,11 +37,11 @@ impl<A: MirroredMemory> DescriptorChain for RxBuffer<A> {
     }
 }
 
-/// A received frame, which [`NetDriver::take_frame`](super::NetDriver::take_frame) has taken out of the
-/// driver: its bytes can be read while other methods of the driver are called.
+/// A received frame. [`NetDriver::take_frame`](super::NetDriver::take_frame) takes it out of the driver, so
+/// that its owner can read its bytes while other threads call the driver.
 ///
-/// Its buffers return to the device by [`NetDriver::release_frame`](super::NetDriver::release_frame). If it
-/// is dropped, they are lost, and the driver receives no further frames.
+/// [`NetDriver::release_frame`](super::NetDriver::release_frame) returns its buffers to the device. If the
+/// frame is dropped instead, the buffers are lost, and the driver receives no further frames.
 #[derive(Debug)]
 #[must_use = "the driver receives no further frames until this one is released"]
 pub struct RxFrame<A> {
@@ -53,7 +53,7 @@ pub struct RxFrame<A> {
 }
 
 impl<A: MirroredMemory> RxFrame<A> {
-    /// Calls `read` with the frame's bytes.
+    /// Calls `read` with the frame's bytes and metadata, and returns its result.
     pub fn with_bytes<R>(&mut self, read: impl FnOnce(&[u8], RxInfo) -> R) -> Option<R> {
         let Self { spans, length, info } = self;
         Span::with_joined(spans, |bytes| read(bytes.get(HEADER_SIZE..*length).unwrap_or_default(), *info))
@@ -79,8 +79,8 @@ pub(super) struct Rx<M, A> {
 }
 
 impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
-    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes. Posts none of
-    /// them yet.
+    /// Sets up the virtqueue, and splits the memory into buffers of at least `min_size` bytes. [`Rx::post`]
+    /// posts them later.
     pub(super) fn new<T: Transport>(
         device: &mut Device<T>,
         dma: &impl DmaAllocator<Memory = M>,
@@ -123,8 +123,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
     /// Posts all buffers that are next in order.
     pub(super) fn post(&mut self) {
         while let Some(span) = self.free.pop_next() {
-            // The queue has as many descriptors as there are buffers. If it is broken, `next` returns the
-            // error.
+            // The queue has as many descriptors as there are buffers, so it is never full. If it is broken,
+            // the next call of `take` returns the error.
             let _posted = self.queue.submit(RxBuffer(span));
             self.unnotified += 1;
         }
@@ -136,7 +136,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         self.queue.notify(device.transport());
     }
 
-    /// Collects and validates the next frame; `None` if there is none, or one is taken already.
+    /// Collects, validates and returns the next frame. Returns `None` if no frame has arrived, or if the
+    /// previous frame is not released yet.
     pub(super) fn take<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -144,7 +145,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         if self.is_frame_taken {
             return Ok(None);
         }
-        // Bounded: a device could send invalid frames as fast as buffers are posted.
+        // The number of attempts is bounded, since a device could send invalid frames as fast as the driver
+        // posts buffers.
         for _ in 0..self.free.size() {
             let Some((length, header)) = self.gather(device)? else { return Ok(None) };
             let size = length.saturating_sub(HEADER_SIZE);
@@ -160,8 +162,8 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         Ok(None)
     }
 
-    /// Collects the buffers of the next frame; returns the number of bytes written, and the header if it may
-    /// be valid.
+    /// Collects the buffers of the next frame. Returns the number of bytes that the device wrote, and the
+    /// header unless it is already known to be invalid.
     fn gather<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -174,7 +176,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         let (mut length, mut is_whole) = (last, buffers > 0);
         for _ in 1..buffers {
             is_whole &= last == self.buffer_size;
-            // The device must use them together (section 5.1.6.4).
+            // The device must use all buffers of a frame together (section 5.1.6.4).
             last = self.next_used_buffer(device)?.ok_or_else(|| device.fail(DeviceError::MissingBuffers))?;
             length += last;
         }
@@ -190,7 +192,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         let Some(used) = device.checked(used)? else { return Ok(None) };
         // Does not allocate: the vector's capacity is the number of buffers.
         self.frame.push(used.chain.0);
-        // At most the buffer's size, which the virtqueue checks.
+        // Never fails: the virtqueue checks that the number is at most the buffer's size.
         Ok(Some(usize::try_from(used.written).unwrap_or_default()))
     }
 
@@ -218,13 +220,15 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
             self.free.insert(span.start() / self.buffer_size, span);
         }
         self.post();
-        // A device without buffers does not wait for the end of a long batch.
+        // Notifies the device early if many buffers are posted: a device that has run out of buffers must not
+        // wait for the end of a long batch.
         if self.unnotified >= self.free.size() / 4 {
             self.notify(device);
         }
     }
 
-    /// Enables or disables the interrupt; returns whether the device has used buffers already.
+    /// Enables or disables the interrupt. Returns true if the device has used buffers already; then there may
+    /// be no interrupt for them.
     pub(super) fn set_interrupt<T: Transport>(
         &mut self,
         device: &mut Device<T>,

@@ -32,7 +32,8 @@ const STATUS: u64 = 1 << 16;
 const ALL_FEATURES: u64 =
     CSUM | GUEST_CSUM | MTU | MAC | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6 | MRG_RXBUF | STATUS;
 
-/// Descriptors of a virtqueue, where any number will do; Miri takes seconds to fill a large one.
+/// Number of descriptors of a virtqueue in tests for which any number will do. Miri takes seconds to fill a
+/// large virtqueue.
 const SIZE: u16 = if cfg!(miri) { 16 } else { 256 };
 
 /// Minimum sizes of the buffers.
@@ -40,7 +41,7 @@ const MIN_SIZES: BufferSizes = BufferSizes { rx: 0, tx: 0 };
 
 type Driver = NetDriver<FakeTransport, FakeMemory, FakeMirrored>;
 
-/// A device model of a network device; frames arrive and leave when the test says so.
+/// A device model of a network device. Tests decide when frames arrive and leave.
 struct Nic {
     model: SharedDevice,
 }
@@ -59,8 +60,8 @@ impl Nic {
         NetDriver::new(FakeTransport::new(&self.model, true), &dma, sizes)
     }
 
-    /// Delivers a frame to the driver, with this header but for `num_buffers`; `false` without enough
-    /// buffers.
+    /// Delivers a frame to the driver, with this header, in which `num_buffers` is filled in. Returns false
+    /// if there are not enough buffers.
     fn deliver_with(&self, mut header: [u8; HEADER_SIZE], frame: &[u8]) -> bool {
         let mut model = self.model.lock().unwrap();
         let (mut chains, mut room) = (Vec::new(), 0);
@@ -89,7 +90,7 @@ impl Nic {
         self.model.lock().unwrap().take(1)
     }
 
-    /// Transmits a frame and marks its chain as used; returns its header and bytes.
+    /// Transmits a frame and marks its chain as used. Returns the frame's header and bytes.
     fn finish(&self, chain: &TakenChain) -> (Vec<u8>, Vec<u8>) {
         let mut model = self.model.lock().unwrap();
         let mut header = model.gather(chain);
@@ -112,7 +113,7 @@ impl Nic {
 
 /// Creates a frame of `size` bytes whose contents depend on `mark`.
 fn frame(size: usize, mark: usize) -> Vec<u8> {
-    // Bytes repeat after that many; Miri takes seconds to make 60,000 one by one.
+    // Number of bytes after which the contents repeat. Miri takes seconds to make 60,000 bytes one by one.
     const PERIOD: usize = 7 * 251;
     let seven = |row: usize| [u8::try_from((row + mark * 31) % 251).unwrap(); 7];
     let rows: Vec<_> = (0..size.min(PERIOD).div_ceil(7)).map(seven).collect();
@@ -121,7 +122,7 @@ fn frame(size: usize, mark: usize) -> Vec<u8> {
     bytes
 }
 
-/// Receives the next frame, which `read` reads.
+/// Receives the next frame, and calls `read` with its contents.
 fn receive_with<R>(
     net: &mut Driver,
     read: impl FnOnce(&[u8], RxInfo) -> R,
@@ -137,7 +138,7 @@ fn receive(net: &mut Driver) -> Option<(Vec<u8>, RxInfo)> {
     receive_with(net, |frame, info| (frame.to_vec(), info)).unwrap()
 }
 
-/// Transmits a frame of `size` bytes, which `fill` writes.
+/// Transmits a frame of `size` bytes. `fill` writes its contents.
 fn transmit_with(
     net: &mut Driver,
     size: usize,

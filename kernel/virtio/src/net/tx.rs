@@ -1,11 +1,11 @@
 //! The transmit queue: a ring of bytes.
 //!
 //! A frame takes just the bytes that it needs, rounded up to cache lines. The free part of the ring is one
-//! [`Span`]: [`Tx::reserve`] splits the room for a frame off its front, and the bytes of completed frames are
-//! appended at its end. The ring's memory is mapped twice in a row, so a frame that wraps around the end is
-//! still one slice for the stack; for the device it is two descriptors. The device may complete frames in any
-//! order. A [`ReorderBuffer`] keeps their bytes until all earlier frames are complete, because only the
-//! oldest bytes can be appended.
+//! [`Span`]: [`Tx::reserve`] splits the bytes of a frame off its front, and the driver appends the bytes of
+//! completed frames at its end. The ring's memory is mapped twice in a row, so a frame that wraps around the
+//! end is still one slice for the stack; for the device it is two descriptors. The device may complete frames
+//! in any order, but only the bytes of the oldest frame can be appended to the free part. So a
+//! [`ReorderBuffer`] keeps the bytes of a completed frame until all earlier frames are complete.
 //!
 //! A [`TxReservation`] owns its part of the ring, so the stack fills it without the driver's lock.
 
@@ -24,13 +24,15 @@ const MAX_FRAMES: u16 = 256;
 /// Maximum number of descriptors of a frame: two if it wraps around the end of the memory.
 const MAX_DESCRIPTORS: u16 = 2;
 
-/// Alignment of frames: a cache line, so that the device reads no line that is being written.
+/// Alignment of frames: a cache line, so that the device never reads a line to which the driver writes
+/// another frame.
 const CACHE_LINE: usize = 64;
 
-/// A part of the TX ring for one frame, which [`NetDriver::reserve_frame`](super::NetDriver::reserve_frame)
-/// has taken out of the driver: it is filled while other methods of the driver are called.
+/// A part of the TX ring for one frame. [`NetDriver::reserve_frame`](super::NetDriver::reserve_frame) takes
+/// it out of the driver, so that its owner can fill it while other threads call the driver.
 ///
-/// If it is dropped, its bytes of the ring are lost, and the driver transmits no further frames.
+/// If the reservation is dropped instead of submitted, its bytes of the ring are lost, and the driver
+/// transmits no further frames.
 #[derive(Debug)]
 #[must_use = "the driver transmits no further frames until this one is submitted"]
 pub struct TxReservation<A> {
@@ -85,7 +87,8 @@ pub(super) struct Tx<M, A> {
     next_sequence: usize,
     /// True if a [`TxReservation`] exists that has not been submitted.
     is_reserved: bool,
-    /// True if the interrupt is armed for the completion of all frames. Reclaiming room leaves it armed.
+    /// True if the interrupt is armed for the completion of all frames. [`Tx::reclaim`] does not disarm it
+    /// then.
     is_drain_armed: bool,
     /// Number of bytes of the ring that no frame has used yet. Their previous contents must not leave the
     /// guest.
@@ -129,15 +132,17 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
     /// Returns true if a frame of `size` bytes fits now.
     fn has_room(&self, size: usize) -> bool {
         let window = self.next_sequence.wrapping_sub(self.completed.next_sequence());
-        // The descriptors of a reserved frame are not taken yet: there is room for one frame at a time.
+        // A reserved frame takes its descriptors only when it is submitted, so they still count as free here.
+        // Hence no second frame may be reserved meanwhile.
         !self.is_reserved
             && self.queue.free() >= MAX_DESCRIPTORS
             && window < self.completed.size()
             && self.free.size() >= ring_size_of(size)
     }
 
-    /// Reclaims completed frames until a frame of `size` bytes fits; if it does not, arms the interrupt for
-    /// when half of the frames in flight are completed.
+    /// Returns true if a frame of `size` bytes fits, after reclaiming completed frames if needed. If the
+    /// frame does not fit, arms the interrupt: the device raises it when it has used half of the frames in
+    /// flight.
     pub(super) fn make_room<T: Transport>(
         &mut self,
         device: &mut Device<T>,
@@ -151,7 +156,7 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         }
         self.reclaim(device)?;
         while !self.has_room(size) {
-            // The device must know of all frames before the caller waits for it.
+            // The device must know of all frames before the caller waits for their completion.
             self.notify(device);
             let armed = self.queue.arm((self.queue.in_flight() / 2).max(1));
             if !device.checked(armed)? {
@@ -162,12 +167,13 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(true)
     }
 
-    /// Returns true if frames are in flight. If so, arms the interrupt for the completion of all of them.
+    /// Returns true if frames are in flight. Then the interrupt is armed: the device raises it when it has
+    /// used all of these frames.
     pub(super) fn arm_tx_empty<T: Transport>(&mut self, device: &mut Device<T>) -> Result<bool, DeviceError> {
         self.is_drain_armed = false;
         self.reclaim(device)?;
         while !self.is_empty() {
-            // The device must know of all frames before the caller waits for them.
+            // The device must know of all frames before the caller waits for their completion.
             self.notify(device);
             let armed = self.queue.arm(self.queue.in_flight());
             if !device.checked(armed)? {
@@ -179,7 +185,8 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
         Ok(false)
     }
 
-    /// Reclaims the bytes of completed frames.
+    /// Reclaims the bytes of completed frames. Disarms the interrupt if there were any, unless it is armed
+    /// for the completion of all frames.
     pub(super) fn reclaim<T: Transport>(&mut self, device: &mut Device<T>) -> Result<(), DeviceError> {
         // Ends: no frame is submitted meanwhile.
         loop {
@@ -191,7 +198,8 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
             }
         }
         while let Some(span) = self.completed.pop_next() {
-            // Never fails: the span follows the free bytes, since frames leave in order.
+            // Never fails: frames leave the reorder buffer in the order of their bytes, so this span follows
+            // the free bytes.
             let _appended: Result<(), Span<A>> = self.free.append(span);
         }
         Ok(())
@@ -218,7 +226,8 @@ impl<M: DmaMemory, A: MirroredMemory> Tx<M, A> {
     /// Submits the reserved frame.
     pub(super) fn submit(&mut self, frame: TxFrame<A>) {
         self.is_reserved = false;
-        // `has_room` has checked the descriptors. If the queue is broken, the device is, too.
+        // Does not fail for lack of descriptors: `has_room` has checked them. It fails if the queue is
+        // broken; then the device is broken, too, and later calls return the error.
         let _submitted = self.queue.submit(frame);
     }
 

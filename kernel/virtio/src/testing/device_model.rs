@@ -2,9 +2,9 @@
 //!
 //! The model is the device's side of the specification, in ordinary memory. A transport for tests passes the
 //! driver's register accesses to it, and the test then acts as the device: it takes a chain
-//! ([`DeviceModel::take`]), reads and writes its segments, and marks it as used. It checks the driver
-//! meanwhile, for example that rings are aligned and that readable segments come first. A hostile device is
-//! made by writing arbitrary elements and indices to the used ring. The model logs status changes,
+//! ([`DeviceModel::take`]), reads and writes its segments, and marks it as used. The model checks the driver
+//! meanwhile, for example that rings are aligned and that readable segments come first. To play a hostile
+//! device, a test writes arbitrary elements and indices to the used ring. The model logs status changes,
 //! notifications and freed memory in their order, so that tests can check that no memory is freed before the
 //! reset.
 
@@ -55,7 +55,7 @@ pub(crate) struct DeviceModel {
     pub(crate) queues: Vec<ModelQueue>,
     pub(crate) config: Vec<u8>,
     pub(crate) generation: u8,
-    /// Number of reads of the configuration that still change it.
+    /// Number of further reads of the configuration that change it. Each such read changes all bytes.
     pub(crate) changes: u32,
     pub(crate) interrupt_status: u8,
 }
@@ -129,8 +129,8 @@ impl DeviceModel {
         self.queues[usize::from(queue)].addresses.unwrap()
     }
 
-    /// Takes the next available chain; if there is none, sets `avail_event` so that the driver notifies the
-    /// next one.
+    /// Takes the next available chain. If there is none, sets `avail_event` so that the driver notifies the
+    /// device of the next chain.
     pub(crate) fn take(&mut self, queue: u16) -> Option<TakenChain> {
         let addresses = self.addresses(queue);
         let state = &mut self.queues[usize::from(queue)];
@@ -148,7 +148,7 @@ impl DeviceModel {
         Some(TakenChain { head, parts: self.parts(addresses, head) })
     }
 
-    /// Segments of a chain, which must have readable segments first and end.
+    /// Segments of a chain. Panics if the chain has no end, or if a readable segment follows a writable one.
     fn parts(&self, addresses: QueueAddresses, head: u16) -> Vec<(u64, u32, bool)> {
         let mut parts: Vec<(u64, u32, bool)> = Vec::new();
         let mut next = Some(head);
@@ -211,7 +211,8 @@ impl DeviceModel {
         self.queues[usize::from(queue)].used = after;
         self.set_used_index(queue, after);
         let wanted = if self.has_event_index() {
-            // The index advances by one: it passes `used_event` exactly if that was its value.
+            // The index advances by one, so it passes `used_event` exactly if the old index equals
+            // `used_event`.
             self.memory.read_u16(addresses.driver + 4 + 2 * u64::from(addresses.size)) == before
         } else {
             self.memory.read_u16(addresses.driver) & 1 == 0
@@ -222,7 +223,7 @@ impl DeviceModel {
         }
     }
 
-    /// Takes a chain, writes `bytes` to it and marks it as used; `false` if none is available.
+    /// Takes a chain, writes `bytes` to it and marks it as used. Returns false if no chain is available.
     pub(crate) fn answer(&mut self, queue: u16, bytes: &[u8]) -> bool {
         let Some(chain) = self.take(queue) else { return false };
         let written = self.scatter(&chain, bytes);
@@ -230,7 +231,7 @@ impl DeviceModel {
         true
     }
 
-    /// Takes all chains and marks them as used; returns the contents of their readable segments.
+    /// Takes all chains and marks them as used. Returns the contents of their readable segments.
     pub(crate) fn drain(&mut self, queue: u16) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Some(chain) = self.take(queue) {
@@ -240,7 +241,7 @@ impl DeviceModel {
         bytes
     }
 
-    /// Reads the configuration, then changes it if the test asked for that.
+    /// Reads the configuration. Changes it afterwards if the test requested changes.
     pub(crate) fn read_config<const N: usize>(&mut self, offset: usize) -> [u8; N] {
         let bytes = self.config[offset..offset + N].try_into().unwrap();
         if let Some(left) = self.changes.checked_sub(1) {

@@ -23,7 +23,7 @@ pub(crate) enum DeviceEvent {
     Notified(u16),
 }
 
-/// Action of the device during the driver's next barrier: between its store and its load.
+/// Action of the device during the driver's next barrier, that is between the driver's store and its load.
 #[derive(Default)]
 struct AtFence(Option<Box<dyn FnOnce() + Send>>);
 
@@ -36,8 +36,8 @@ impl Debug for AtFence {
 /// All memory that the device can access, and the recorded events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
-    /// Pages by themselves: Miri notes a reference in each byte that it leads to, and a reference to all
-    /// bytes for each access to two of them would take minutes.
+    /// Each page is an allocation of its own. Miri records each reference in every byte to which it refers,
+    /// so a reference to all of memory for each small access would take minutes.
     pages: Arc<Mutex<Vec<Box<[u8; PAGE]>>>>,
     events: Arc<Mutex<Vec<DeviceEvent>>>,
     at_fence: Arc<Mutex<AtFence>>,
@@ -102,7 +102,8 @@ impl GuestMemory {
     }
 }
 
-/// The accesses to single pages of an access: the page, the range in it, and the range of the access's bytes.
+/// Splits an access into accesses to single pages. Each item is the page's index, the range in the page, and
+/// the range in the accessed bytes.
 fn pieces(start: usize, length: usize) -> impl Iterator<Item = (usize, Range<usize>, Range<usize>)> {
     (start / PAGE..(start + length).div_ceil(PAGE)).map(move |page| {
         let first = start.max(page * PAGE);
@@ -111,7 +112,7 @@ fn pieces(start: usize, length: usize) -> impl Iterator<Item = (usize, Range<usi
     })
 }
 
-/// Allocates from the memory, at most `free_pages` free_pages of 4 KiB at a time.
+/// Allocates from the memory, as long as at most `free_pages` pages of 4 KiB are allocated at the same time.
 #[derive(Debug)]
 pub(crate) struct FakeDma {
     pub(crate) memory: GuestMemory,
@@ -126,7 +127,7 @@ impl FakeDma {
         Self { memory: memory.clone(), free_pages, shares: Mutex::new(usize::MAX) }
     }
 
-    /// Provides memory for `shares` shared values.
+    /// Limits the number of values that can be shared to `shares`.
     pub(crate) fn with_shares(self, shares: usize) -> Self {
         Self { shares: Mutex::new(shares), ..self }
     }
@@ -161,7 +162,7 @@ impl DmaAllocator for FakeDma {
 #[derive(Debug)]
 pub(crate) struct FakeMemory {
     memory: GuestMemory,
-    /// Number of free_pages that can still be allocated.
+    /// Number of pages that can still be allocated.
     free_pages: Arc<Mutex<usize>>,
     start: usize,
     size: usize,
@@ -169,7 +170,7 @@ pub(crate) struct FakeMemory {
 }
 
 impl FakeMemory {
-    /// First byte of an access in the memory, which must lie inside the allocation.
+    /// Position of an access in the memory. Panics if the access lies outside the allocation.
     fn place(&self, offset: usize, length: usize) -> usize {
         assert!(offset + length <= self.size, "{offset}+{length} is outside");
         self.start + offset

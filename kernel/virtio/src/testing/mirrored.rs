@@ -1,4 +1,5 @@
-//! Mirrored memory: each access copies the bytes out of the device's memory and back, since that is a vector.
+//! Mirrored memory. The device's memory in tests consists of vectors, so each access copies the bytes out of
+//! it and back.
 
 use std::sync::Mutex;
 use std::vec;

@@ -165,7 +165,8 @@ fn common_read(state: &RegisterState, offset: usize) -> u32 {
         0x15 => state.model.lock().unwrap().generation.into(),
         0x18 => state.max_size(),
         0x1c => state.is_enabled(),
-        // Differs from the virtqueue's index, which the driver must not use instead.
+        // `queue_notify_off` differs from the virtqueue's index, so that a driver that uses the index instead
+        // fails.
         0x1e => u32::from(state.queue) + 2,
         _ => panic!("read from {offset:#x}"),
     }
@@ -183,7 +184,7 @@ impl ConfigSpace for FakePci {
         let mut value = value.to_le_bytes();
         let mut space = self.space.lock().unwrap();
         if offset == 4 {
-            // In the status half some bits are fixed, and writing ones clears the others.
+            // In the status half, a few bits are fixed. Writing ones clears the others.
             value[2] = space[6];
             value[3] = space[7] & !value[3];
         }

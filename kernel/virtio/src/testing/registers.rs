@@ -8,8 +8,8 @@ use super::device_model::SharedDevice;
 use crate::registers::DeviceRegisters;
 use crate::transport::QueueAddresses;
 
-/// Behaviour of the registers: called with offset, width in bytes and, for writes, the value; returns the
-/// value read.
+/// Behaviour of the registers. The function receives the offset, the width in bytes and, for a write, the
+/// value. It returns the value of a read.
 type Behaviour = dyn FnMut(usize, u8, Option<u32>) -> u32 + Send;
 
 /// Registers whose behaviour is a closure.

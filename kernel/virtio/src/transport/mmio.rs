@@ -57,7 +57,7 @@ pub enum MmioError {
 pub struct Mmio<R> {
     registers: R,
     id: u16,
-    /// The interrupt line is edge-triggered and not shared.
+    /// True if the interrupt line is edge-triggered and not shared.
     has_exclusive_line: bool,
 }
 
@@ -82,7 +82,7 @@ impl<R: DeviceRegisters> Mmio<R> {
     }
 
     /// Declares that the device's interrupt line is edge-triggered and not shared. Interrupts are then
-    /// acknowledged without access to the device, as with MSI-X: each access would exit to the hypervisor.
+    /// acknowledged without an access to the device, as with MSI-X. This avoids an exit to the hypervisor.
     #[must_use]
     pub fn with_exclusive_line(self) -> Self {
         Self { has_exclusive_line: true, ..self }

@@ -55,7 +55,8 @@ const VECTOR: u16 = 0;
 /// Value of a vector register without a vector: `VIRTIO_MSI_NO_VECTOR` (section 4.1.4.3).
 const NO_VECTOR: u16 = 0xffff;
 
-/// Maximum number of bytes mapped of a structure; the rest belongs to virtqueues that drivers do not use.
+/// Maximum number of bytes of a structure that are mapped. The rest belongs to virtqueues that drivers do not
+/// use.
 const MAX_MAPPED: u32 = 64 << 10;
 
 /// Address and data of an MSI (SDM volume 3A, chapter on the APIC, "Message Signalled Interrupts").
@@ -93,8 +94,8 @@ pub struct Pci<R> {
 impl<R: DeviceRegisters> Pci<R> {
     /// Maps the structures of a function, and enables its memory space and bus mastering.
     ///
-    /// With a message, all interrupts are MSI-X, if the function supports it ([`Pci::uses_msix`]); otherwise
-    /// they are signalled on the [line](Function::interrupt_line).
+    /// If the caller passes a message and the function supports MSI-X, the function sends this message for
+    /// all interrupts ([`Pci::uses_msix`]). Otherwise it raises its [line](Function::interrupt_line).
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ fn map<S: ConfigSpace, M: MapRegisters>(
     fits.then_some(registers).ok_or(PciError::NotMapped)
 }
 
-/// Enables MSI-X and disables INTx, or the reverse without the capability or a message; returns whether MSI-X
-/// is enabled.
+/// Enables MSI-X and disables INTx, and returns true. Without a message or the capability, does the reverse
+/// and returns false.
 fn enable_msix<S: ConfigSpace>(
     function: &Function<'_, S>,
     mapper: &impl MapRegisters,
@@ -197,8 +198,8 @@ fn write_message<S: ConfigSpace>(
 ) -> Result<(), PciError> {
     let location = StructureLocation { bar: msix.bar, offset: msix.table, length: msix_entry::SIZE };
     let entry = map(function, mapper, location)?;
-    // An entry must not change while it is unmasked; what the function would send meanwhile is pending (PCI
-    // Local Bus 3.0, section 6.8.2).
+    // Masks the entry first, since it must not change while it is unmasked. If the function signals an
+    // interrupt meanwhile, the message stays pending (PCI Local Bus 3.0, section 6.8.2).
     entry.write_u32(msix_entry::CONTROL, msix_entry::MASKED);
     entry.write_u64(msix_entry::ADDRESS, message.address);
     entry.write_u32(msix_entry::DATA, message.data);
@@ -206,12 +207,12 @@ fn write_message<S: ConfigSpace>(
     Ok(())
 }
 
-/// Replaces the message that a function sends, as for another CPU, while its driver runs. No interrupt is
-/// lost. The function must use MSI-X ([`Pci::uses_msix`]).
+/// Replaces the message that a function sends, for example to move its interrupts to another CPU. The driver
+/// may run meanwhile: no interrupt is lost. The function must use MSI-X ([`Pci::uses_msix`]).
 ///
 /// # Errors
 ///
-/// It has no MSI-X capability, or the table cannot be mapped.
+/// The function has no MSI-X capability, or the table cannot be mapped.
 pub fn replace_message<S: ConfigSpace>(
     function: &Function<'_, S>,
     mapper: &impl MapRegisters,

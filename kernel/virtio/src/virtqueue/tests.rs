@@ -1,8 +1,8 @@
 //! The virtqueue with a correct device model; the submodules have malicious devices and random operations.
 //!
 //! A [`Harness`] has the driver's side of one queue and the model of the device's side. Each chain contains a
-//! mark that the device echoes, so a test can see that chains are completed in the device's order, with the
-//! right contents. The numbers of notifications and interrupts are checked, too.
+//! mark, which the device echoes. So a test can check that chains are completed in the device's order and
+//! with the right contents. The numbers of notifications and interrupts are checked, too.
 
 mod hostile_device;
 mod random_ops;
@@ -18,8 +18,8 @@ use crate::device::Device;
 use crate::dma::{DmaBuffer, DmaPermit, DmaSegment};
 use crate::testing::{DeviceEvent, DeviceModel, FakeDma, FakeMemory, FakeTransport, SharedDevice};
 
-/// A chain whose first descriptor is device-readable, and the others device-writable parts of the same
-/// buffer.
+/// A chain whose first descriptor is device-readable. The other descriptors are device-writable parts of the
+/// same buffer.
 #[derive(Debug)]
 struct TestChain {
     buffer: DmaBuffer<FakeMemory>,
@@ -81,7 +81,7 @@ impl Harness {
         self.queue.notify(self.device.transport());
     }
 
-    /// Completes a chain; returns its token, its mark and the bytes that the device wrote.
+    /// Completes a chain. Returns its token, its mark and the bytes that the device wrote.
     fn complete(&mut self) -> Option<(Token, u32, Vec<u8>)> {
         let used = self.queue.complete_or_arm().unwrap()?;
         let (mut mark, mut written) = ([0; 4], vec![0; usize::try_from(used.written).unwrap()]);
@@ -329,8 +329,8 @@ fn split_buffers_do_not_overlap() {
     assert_eq!(parts[1].writable(100..200).length, 0);
 }
 
-/// The device's thread: uses chains as they become available, and waits for the doorbell when there are none;
-/// ends when the doorbell is closed.
+/// The device's thread. It uses chains as they become available, waits for the doorbell when there are none,
+/// and ends when the doorbell is closed.
 fn run_device(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>) {
     let mut interrupts = 0;
     loop {
@@ -347,7 +347,7 @@ fn run_device(model: &SharedDevice, doorbell: &Receiver<()>, raise: &Sender<()>)
     }
 }
 
-/// Runs device and driver in threads that block until the other one wakes them.
+/// Runs the device and the driver in two threads. Each thread blocks until the other one wakes it.
 #[test]
 fn no_notification_or_interrupt_is_lost() {
     const CHAINS: u32 = if cfg!(miri) { 100 } else { 20_000 };

@@ -16,7 +16,8 @@ const USED_ELEMENT_SIZE: usize = 8;
 /// The specification demands 4 bytes.
 const CACHE_LINE: usize = 64;
 
-/// Offsets in both rings: `flags`, `idx`, `ring`; `used_event` or `avail_event` follows the elements.
+/// Offsets of `flags`, `idx` and `ring` in the available ring and in the used ring. `used_event` or
+/// `avail_event` follows the elements of `ring`.
 mod field {
     pub(super) const FLAGS: usize = 0;
     pub(super) const IDX: usize = 2;
@@ -69,7 +70,7 @@ impl<M: DmaMemory> Vring<M> {
         }
     }
 
-    /// Position in a ring of a free-running index.
+    /// Position in a ring to which a free-running index refers.
     fn slot(&self, index: u16) -> usize {
         usize::from(index & (self.size - 1))
     }
@@ -91,15 +92,15 @@ impl<M: DmaMemory> Vring<M> {
         self.memory.write(DESCRIPTOR_SIZE * usize::from(index), &bytes);
     }
 
-    /// Writes the head of a chain to the available ring and advances its index past `index`. The device sees
-    /// all earlier writes.
+    /// Writes the head of a chain to the element `index` of the available ring, and sets the ring's index to
+    /// `index + 1`. A device that sees the new index also sees all earlier writes.
     pub(super) fn push_available(&self, index: u16, head: u16) {
         let element = self.available + field::RING + 2 * self.slot(index);
         self.memory.write(element, &head.to_le_bytes());
         self.memory.store_release(self.available + field::IDX, index.wrapping_add(1));
     }
 
-    /// Index of the used ring. Loads that follow see what the device wrote before it.
+    /// Index of the used ring. Later loads see everything that the device wrote before it advanced the index.
     pub(super) fn used_index(&self) -> u16 {
         self.memory.load_acquire(self.used + field::IDX)
     }

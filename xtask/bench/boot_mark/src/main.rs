@@ -1,7 +1,7 @@
 //! Prints the time-stamp counter at the start of `main`.
 //!
-//! Under QEMU with `-icount shift=0` the counter counts instructions since reset, so the value is the cost of
-//! booting; `cargo xtask bench boot` reads it.
+//! Under QEMU with `-icount shift=0`, the counter counts instructions since reset. So the printed value is
+//! the cost of booting, which `cargo xtask bench boot` reads.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

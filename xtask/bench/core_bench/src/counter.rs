@@ -3,16 +3,16 @@
 use std::hint;
 use std::time::{Duration, Instant};
 
-/// Number of rounds, whose median is the result: a timer interrupt in one of them has no effect.
+/// Number of rounds. The result is their median, so a timer interrupt in one round has no effect.
 const ROUNDS: usize = 5;
 
 /// Number of iterations of the calibration loop.
 const CALIBRATION: u64 = 5_000_000;
 
-/// Duration of the comparison of counter and clock.
+/// Duration for which the counter is compared with the clock.
 const COMPARISON: Duration = Duration::from_millis(50);
 
-/// Reads the counter.
+/// Reads the time-stamp counter.
 pub(crate) fn ticks() -> u64 {
     // SAFETY: RDTSC exists on every x86-64 processor and has no memory effects; CR4.TSD, which would forbid
     // it, is clear on Linux and in the kernel.
@@ -22,7 +22,7 @@ pub(crate) fn ticks() -> u64 {
     }
 }
 
-/// Ticks per instruction, measured with a loop of two instructions in assembly.
+/// Returns the ticks per instruction, measured with a loop of two instructions in assembly.
 pub(crate) fn ticks_per_instruction() -> f64 {
     let start = ticks();
     // SAFETY: the loop counts its own register down to zero and touches nothing else but the flags.
@@ -33,7 +33,7 @@ pub(crate) fn ticks_per_instruction() -> f64 {
     per(ticks() - start, 2 * CALIBRATION)
 }
 
-/// Ticks of the counter per nanosecond.
+/// Returns the ticks of the counter per nanosecond.
 pub(crate) fn ticks_per_nanosecond() -> f64 {
     let (clock, start) = (Instant::now(), ticks());
     while clock.elapsed() < COMPARISON {
@@ -43,9 +43,9 @@ pub(crate) fn ticks_per_nanosecond() -> f64 {
     per(count, u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Ticks of one call of `operation`, with the two instructions of the loop around it.
+/// Returns the ticks of one call of `operation`, including the two instructions of the loop around it.
 pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
-    // The first call is not counted: it may map memory and initialize thread-local values.
+    // The first call is not measured, because it may map memory and initialise thread-local values.
     operation();
     rounds(|| {
         let start = ticks();
@@ -56,7 +56,7 @@ pub(crate) fn time(count: u64, mut operation: impl FnMut()) -> f64 {
     })
 }
 
-/// The median of rounds.
+/// Returns the median of [`ROUNDS`] rounds.
 pub(crate) fn rounds(round: impl FnMut() -> f64) -> f64 {
     let mut rounds: Vec<f64> = std::iter::repeat_with(round).take(ROUNDS).collect();
     rounds.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Files in memory: calls with an open file, and with a path.
+//! Operations on files in memory: calls with an open file, and calls with a path.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -23,11 +23,11 @@ const MIB: usize = 1 << 20;
 /// Size of the file of large blocks.
 const LARGE: usize = if cfg!(test) { 2 * MIB } else { 32 * MIB };
 
-/// Times an operation; a failure of it is the result.
+/// Returns the ticks of an operation. If the operation fails, returns its error.
 fn timed<T>(count: u64, mut operation: impl FnMut() -> io::Result<T>) -> Ticks {
     let mut result = Ok(());
     let mut failure = Failure { error: None, result: &mut result };
-    // What the operation uses, and the failure, are part of the closure: the loop has no more than the
+    // The closure owns the operation and the error, so that the measured loop contains nothing but the
     // operation.
     let ticks = time(count, move || {
         if let Err(error) = operation() {
@@ -37,7 +37,7 @@ fn timed<T>(count: u64, mut operation: impl FnMut() -> io::Result<T>) -> Ticks {
     result.map(|()| ticks)
 }
 
-/// The failure of an operation, which becomes the result when it is dropped.
+/// The error of an operation. When this value is dropped, the error becomes the result.
 #[derive(Debug)]
 struct Failure<'a> {
     error: Option<io::Error>,
@@ -63,7 +63,7 @@ fn text(error: io::Error) -> String {
     error.to_string()
 }
 
-/// A scratch folder with a file of this size, and the file, open for reading and writing.
+/// Returns a scratch folder with a file of this size, and the file, open for reading and writing.
 fn file(size: usize) -> Result<(Scratch, File), String> {
     let scratch = Scratch::new().map_err(text)?;
     let path = scratch.path().join("file");
@@ -72,7 +72,7 @@ fn file(size: usize) -> Result<(Scratch, File), String> {
     Ok((scratch, file))
 }
 
-/// A file directly below the root of files in memory, removed at the end.
+/// A file directly below the root of the files in memory. It is removed when this value is dropped.
 #[derive(Debug)]
 struct TopFile(std::path::PathBuf);
 
@@ -91,7 +91,7 @@ impl TopFile {
 
 impl Drop for TopFile {
     fn drop(&mut self) {
-        // It may not exist.
+        // An error is ignored: the file may not exist.
         let _: io::Result<()> = fs::remove_file(&self.0);
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn seek() -> Ticks {
     timed(COUNT, move || file.seek(SeekFrom::Start(1)))
 }
 
-/// Reads blocks one after the other, from the start again at the end of the file.
+/// Reads blocks one after the other. Continues at the start of the file after its end.
 fn read(size: usize, file_size: usize, count: u64) -> Ticks {
     let (_scratch, mut file) = file(file_size)?;
     let mut block = vec![0; size];
@@ -131,7 +131,8 @@ fn read(size: usize, file_size: usize, count: u64) -> Ticks {
     })
 }
 
-/// Reads whole blocks as [`read`], each in as many calls as the file system needs: some return less.
+/// Reads whole blocks, otherwise as [`read`]. A block may take several calls, because a call may return less
+/// than a block.
 fn read_whole(size: usize, count: u64) -> Ticks {
     let (_scratch, mut file) = file(LARGE)?;
     let mut block = vec![0; size];
@@ -146,7 +147,7 @@ fn read_whole(size: usize, count: u64) -> Ticks {
     })
 }
 
-/// Writes blocks one after the other over a file that has the size.
+/// Overwrites a file with blocks one after the other. The size of the file does not change.
 fn write(size: usize, file_size: usize, count: u64) -> Ticks {
     let (_scratch, mut file) = file(file_size)?;
     let block = vec![2; size];
@@ -161,7 +162,7 @@ fn write(size: usize, file_size: usize, count: u64) -> Ticks {
     })
 }
 
-/// Writes whole blocks as [`write`], each in as many calls as the file system needs.
+/// Writes whole blocks, otherwise as [`write`]. A block may take several calls.
 fn write_whole(size: usize, count: u64) -> Ticks {
     let (_scratch, mut file) = file(LARGE)?;
     let block = vec![2; size];
@@ -208,7 +209,7 @@ pub(crate) fn write_1m() -> Ticks {
     write_whole(MIB, BLOCK_COUNT)
 }
 
-/// `metadata` of a path of this many names.
+/// Measures `metadata` of a path with `names` names.
 fn walk(names: usize) -> Ticks {
     let scratch = Scratch::new().map_err(text)?;
     let mut path = scratch.path().to_owned();
@@ -216,7 +217,7 @@ fn walk(names: usize) -> Ticks {
         path.push("name");
     }
     fs::create_dir_all(&path).map_err(text)?;
-    // The root counts as a component.
+    // One more than the names, because the root counts as a component.
     let path: std::path::PathBuf = path.components().take(names + 1).collect();
     let path: &Path = &path;
     timed(PATH_COUNT, || fs::metadata(path))

@@ -1,10 +1,12 @@
-//! Costs of the system's core operations: threads, locks, clocks, memory and files.
+//! Measures the cost of the system's core operations: threads, locks, clocks, memory and files.
 //!
-//! Under QEMU with `-icount shift=0` the time-stamp counter counts instructions, so the output, a line
-//! `operation<TAB>ticks` each, is in instructions per operation; `cargo xtask bench core` runs it like this,
-//! here and in a Linux guest. The first line is the number of ticks per instruction: 1.000 under icount. On
-//! real hardware ticks are time, which `--nanoseconds` before the names converts; run the program on one CPU,
-//! such as with `taskset -c 0`.
+//! The output has a line `operation<TAB>ticks` for each operation. Under QEMU with `-icount shift=0`, the
+//! time-stamp counter counts instructions, so ticks are instructions per operation. `cargo xtask bench core`
+//! runs the program in this way, in a guest of this kernel and in a Linux guest. The first line is the number
+//! of ticks per instruction: 1.000 under icount.
+//!
+//! On real hardware, ticks are a unit of time, and the option `--nanoseconds` in front of the names converts
+//! them. There, run the program on one CPU, for example with `taskset -c 0`.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -27,7 +29,7 @@ const USAGE_ERROR: u8 = 2;
 /// Option that prints nanoseconds instead of ticks.
 const NANOSECONDS: &str = "--nanoseconds";
 
-/// Ticks per operation, or why it could not be measured.
+/// Ticks per operation, or the reason why the operation could not be measured.
 type Ticks = Result<f64, String>;
 
 /// An operation that is measured.
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn all_operations_can_be_measured() {
-        // Not for a host that other programs use: it starts as many threads as possible.
+        // Leaves out `threads-alive`, which starts as many threads as possible: other programs use this host.
         for operation in OPERATIONS.iter().filter(|operation| operation.name != "threads-alive") {
             let ticks = (operation.measure)().unwrap();
             assert!(ticks > 0.0, "{}: {ticks}", operation.title);

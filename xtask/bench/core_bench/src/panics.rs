@@ -11,7 +11,7 @@ const COUNT: u64 = 500;
 /// Number of frames between the one that catches the panic and the one that panics.
 const DEPTH: u32 = 8;
 
-/// Panics and catches the panic. The hook writes nothing: the figure is that of unwinding.
+/// Panics and catches the panic. The panic hook writes nothing, so that the figure is the cost of unwinding.
 pub(crate) fn catch_unwind() -> Ticks {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -20,7 +20,7 @@ pub(crate) fn catch_unwind() -> Ticks {
     Ok(ticks)
 }
 
-/// Panics below `depth` frames, each with a value to drop.
+/// Calls itself `depth` times and then panics. Each frame has a value to drop.
 #[inline(never)]
 fn descend(depth: u32) -> usize {
     let value = black_box(Box::new(depth));

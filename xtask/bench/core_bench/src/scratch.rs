@@ -8,23 +8,24 @@ use std::process;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Linux's tmpfs that every distribution mounts.
+/// The tmpfs that every Linux distribution mounts.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Number of the next scratch folder of this program.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Environment variable that names another folder.
+/// Environment variable with the path of a folder to use instead.
 const FOLDER: &str = "CORE_BENCH_FOLDER";
 
-/// A folder whose files are in memory, if the system has one, unless [`FOLDER`] names another one.
+/// Returns the folder that [`FOLDER`] names. Otherwise returns a folder whose files are in memory, if the
+/// system has one.
 pub(crate) fn root() -> io::Result<PathBuf> {
     if let Some(folder) = env::var_os(FOLDER) {
         return Ok(folder.into());
     }
     let shared = Path::new(SHARED_MEMORY);
     let root = if shared.is_dir() { shared.to_owned() } else { env::temp_dir() };
-    // A machine with nothing but this program has no folder for temporary files.
+    // The folder for temporary files may not exist: a guest has only this program.
     fs::create_dir_all(&root)?;
     Ok(root)
 }
@@ -48,7 +49,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Files that cannot be removed are in memory, or in the folder of temporary files.
+        // An error is ignored: the files are in memory, or in the folder for temporary files.
         let _: io::Result<()> = fs::remove_dir_all(&self.0);
     }
 }

@@ -11,7 +11,8 @@ use crate::counter::time;
 
 const COUNT: u64 = 100_000;
 
-/// The cheapest system call. The kernel is a separate object file: the compiler cannot remove the call.
+/// Measures the cheapest system call. The compiler cannot remove the call, because the kernel is in a
+/// separate object file.
 pub(crate) fn process_id() -> Ticks {
     Ok(time(COUNT, || _ = process::id()))
 }
@@ -20,7 +21,7 @@ pub(crate) fn now() -> Ticks {
     Ok(time(COUNT, || _ = black_box(Instant::now())))
 }
 
-/// Yields without another ready thread.
+/// Measures `yield_now` when no other thread is ready.
 pub(crate) fn yield_now() -> Ticks {
     Ok(time(COUNT, thread::yield_now))
 }
@@ -32,7 +33,8 @@ pub(crate) fn mutex() -> Ticks {
     Ok(time(COUNT, || *mutex.lock().unwrap_or_else(PoisonError::into_inner) += 1))
 }
 
-/// Not zeroes, for which the compiler would call `alloc_zeroed`, which is slower with some allocators.
+/// Measures the allocation of a small box. The bytes are not zero: for zeros the compiler would call
+/// `alloc_zeroed`, which is slower with some allocators.
 pub(crate) fn small_box() -> Ticks {
     Ok(time(COUNT, || drop(black_box(Box::new([1_u8; 64])))))
 }

@@ -1,6 +1,7 @@
 //! Round trips between two threads.
 //!
-//! A round trip is two thread switches, whatever the scheduler does: each thread waits for its turn.
+//! A round trip is two thread switches. This does not depend on the scheduler, because each thread waits for
+//! its turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -18,11 +19,11 @@ const COUNT: u64 = 5_000;
 enum Turn {
     Main,
     Partner,
-    /// Neither thread's: the measurement is complete.
+    /// The measurement is complete, and neither thread continues.
     Finished,
 }
 
-/// Yields until the partner has had its turn.
+/// Measures round trips by `yield_now`: a thread yields until its partner has had its turn.
 pub(crate) fn yields() -> Ticks {
     let (is_partners_turn, is_finished) = (AtomicBool::new(false), AtomicBool::new(false));
     let partner = || {
@@ -45,7 +46,7 @@ pub(crate) fn yields() -> Ticks {
     })
 }
 
-/// Waits on a condition variable until the partner notifies.
+/// Measures round trips by a condition variable: a thread waits until its partner notifies it.
 pub(crate) fn condvar() -> Ticks {
     let (turn, changed) = (Mutex::new(Turn::Main), Condvar::new());
     let set = |new| {
@@ -71,7 +72,7 @@ pub(crate) fn condvar() -> Ticks {
     })
 }
 
-/// Sends a message and receives one.
+/// Measures round trips by channels: a thread sends a message and receives one.
 pub(crate) fn mpsc() -> Ticks {
     let (to_partner, from_us) = mpsc::channel::<u64>();
     let (to_us, from_partner) = mpsc::channel::<u64>();

@@ -29,7 +29,7 @@ fn spawn_with(builder: impl Fn() -> Builder) -> Ticks {
     failure.map_or(Ok(ticks), Err)
 }
 
-/// Starts threads until spawning fails, and counts those that exist at once.
+/// Starts threads until spawning fails, and returns the number of threads that exist at the same time.
 pub(crate) fn alive() -> Ticks {
     let gate = Gate::default();
     std::thread::scope(|scope| {
@@ -59,7 +59,8 @@ fn spawn_all<'scope>(
             Ok(thread) => threads.push(thread),
             Err(error) => return (threads, error),
         }
-        // Each thread reaches the gate before the next one starts: all exist at once, with stacks in use.
+        // Each thread reaches the gate before the next one starts. So all threads exist at the same time,
+        // with stacks in use.
         gate.wait_for(threads.len());
     }
 }
@@ -67,7 +68,7 @@ fn spawn_all<'scope>(
 /// A gate at which threads wait until it is opened.
 #[derive(Debug, Default)]
 struct Gate {
-    /// Number of waiting threads, and whether the gate is open.
+    /// Number of waiting threads, and true if the gate is open.
     state: Mutex<(usize, bool)>,
     changed: Condvar,
     arrived: Condvar,
@@ -87,7 +88,7 @@ impl Gate {
         drop(self.arrived.wait_while(state, |state| state.0 < count).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Opens the gate; returns the number of threads that waited.
+    /// Opens the gate, and returns the number of threads that waited.
     fn open(&self) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 = true;

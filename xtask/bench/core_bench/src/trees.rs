@@ -1,4 +1,4 @@
-//! Trees of many files in memory.
+//! Operations on trees of many files in memory.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -19,10 +19,11 @@ const FOLDER: u64 = 100;
 /// Size of a file in bytes.
 const SIZE: usize = 1_000;
 
-/// Text that `grep` searches for; each file has it at its end.
+/// Text for which `grep` searches. Each file has the text at its end.
 const NEEDLE: &str = "needle";
 
-/// Measures in rounds. Each round gets a scratch folder, and returns the measured ticks for all files.
+/// Measures in rounds. `round` gets a scratch folder, and returns the measured ticks for all files together.
+/// Returns the ticks per file.
 fn measured(mut round: impl FnMut(&Path) -> io::Result<u64>) -> Ticks {
     let mut failure = None;
     let ticks = rounds(|| {
@@ -32,7 +33,7 @@ fn measured(mut round: impl FnMut(&Path) -> io::Result<u64>) -> Ticks {
     failure.map_or(Ok(ticks), Err)
 }
 
-/// Creates folders with files, as unpacking an archive does.
+/// Creates folders with files, as a program that unpacks an archive does.
 fn write_tree(folder: &Path) -> io::Result<()> {
     let mut contents = vec![b'x'; SIZE - NEEDLE.len()];
     contents.extend_from_slice(NEEDLE.as_bytes());
@@ -71,7 +72,7 @@ pub(crate) fn read_dir() -> Ticks {
     })
 }
 
-/// Number of files below a folder whose contents contain [`NEEDLE`].
+/// Returns the number of files below a folder that contain [`NEEDLE`].
 fn grep(folder: &Path, buffer: &mut Vec<u8>) -> io::Result<u64> {
     let mut count = 0;
     for entry in fs::read_dir(folder)? {

@@ -1,9 +1,11 @@
-//! Scaling of the heap: allocation rate of several threads, and how often they take the shared lock.
+//! Measures how the heap scales: the allocation rate of several threads, and how often they take the shared
+//! lock.
 //!
-//! `heap_scaling THREADS` prints a line `name<TAB>number` each for operations per millisecond (allocating and
-//! freeing count separately), and for the acquisitions per operation of the heap lock that all CPUs share,
-//! which only this kernel counts: first for blocks that the allocating thread frees, then for blocks that are
-//! passed to the next thread.
+//! `heap_scaling THREADS` prints lines `name<TAB>number`. One figure is the number of operations per
+//! millisecond, where allocating and freeing count separately. The other figure is the number of
+//! acquisitions, per operation, of the heap lock that all CPUs share; only this kernel counts it. Both are
+//! measured twice: first with blocks that the allocating thread frees, then with blocks that another thread
+//! frees.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-/// Number of blocks that a thread holds.
+/// Number of blocks that a thread holds at a time.
 const WINDOW: usize = 256;
 
 /// Number of allocations of each thread.
@@ -25,10 +27,10 @@ const COUNT: usize = 400_000;
 /// Number of blocks passed at a time.
 const BATCH_SIZE: usize = 128;
 
-/// Work of a thread, with its number, after it has met the others at the barrier.
+/// Work of a thread, which gets the thread's number. It begins after all threads have reached a barrier.
 type Work = fn(&ThreadRing, usize);
 
-/// Blocks that are passed to the next thread.
+/// Blocks that are passed to the next thread at the same time.
 type Batch = Vec<Box<[u8]>>;
 
 /// Channels from each thread to the next.
@@ -82,7 +84,7 @@ fn block(number: usize) -> Box<[u8]> {
     black_box(vec![0; number * 37 % 1000 + 1].into_boxed_slice())
 }
 
-/// Each thread frees its own blocks, some time after it allocated them.
+/// Work in which each thread frees its own blocks, a while after it has allocated them.
 fn own(_: &ThreadRing, _: usize) {
     let mut blocks: Vec<_> = (0..WINDOW).map(block).collect();
     for number in 0..COUNT {
@@ -90,7 +92,7 @@ fn own(_: &ThreadRing, _: usize) {
     }
 }
 
-/// Each thread frees the blocks that the previous thread allocated.
+/// Work in which each thread frees the blocks that the previous thread has allocated.
 fn handed_over(ring: &ThreadRing, own: usize) {
     let next = (own + 1) % ring.to_next.len();
     for batch in 0..COUNT / BATCH_SIZE {
@@ -101,7 +103,7 @@ fn handed_over(ring: &ThreadRing, own: usize) {
     }
 }
 
-/// Number of acquisitions of the heap lock that all CPUs share.
+/// Returns the number of acquisitions of the heap lock that all CPUs share.
 #[cfg(target_os = "hermit")]
 #[expect(unsafe_code, reason = "a kernel function that std does not wrap")]
 fn heap_locks() -> Option<u64> {
@@ -109,7 +111,7 @@ fn heap_locks() -> Option<u64> {
     Some(unsafe { hermit_abi::heap_lock_count() })
 }
 
-/// Other systems have no such counter.
+/// Returns `None`: other systems have no such counter.
 #[cfg(not(target_os = "hermit"))]
 fn heap_locks() -> Option<u64> {
     None

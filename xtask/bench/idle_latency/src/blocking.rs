@@ -1,4 +1,4 @@
-//! Blocking calls of std, a thread for each connection.
+//! Client and server with blocking calls of std. The server has a thread for each connection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,7 +32,7 @@ pub(crate) fn serve(listener: &TcpListener) {
     for mut stream in listener.incoming().flatten() {
         thread::spawn(move || {
             let mut bytes = REQUEST;
-            // Ends with the connection.
+            // The loop ends with the connection.
             while stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_ok() {}
         });
     }

@@ -1,11 +1,12 @@
-//! Measures how long request and answer take on an otherwise idle machine, where nothing else wakes the
-//! network: with blocking calls of std, on tokio, and on smol.
+//! Measures the time from request to answer on an otherwise idle machine, where nothing else wakes the
+//! network. There are three runtimes: blocking calls of std, tokio, and smol.
 //!
-//! - `idle_latency server [PORT]` (7780) answers requests at the three ports that follow, one for each
-//!   runtime. At `PORT` it takes a line `RUNTIME COUNT ADDRESS` for each connection, measures as a client,
-//!   and answers with the result.
-//! - `idle_latency client RUNTIME COUNT ADDRESS` measures `COUNT` requests to such a server's port of a
-//!   runtime, each on a connection of its own, and prints the result as a line of JSON.
+//! - `idle_latency server [PORT]` (default 7780) answers requests at the three ports after `PORT`, one for
+//!   each runtime. At `PORT` itself, the server reads a line `RUNTIME COUNT ADDRESS` on each connection,
+//!   measures as a client, and answers with the result.
+//! - `idle_latency client RUNTIME COUNT ADDRESS` measures `COUNT` requests to a server, each on a new
+//!   connection, and prints the result as a line of JSON. `ADDRESS` has the port of one of the server's
+//!   runtimes.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -28,7 +29,7 @@ const PORT: u16 = 7780;
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Request of a client, which it gets back.
+/// Request of a client. The server sends it back as the answer.
 const REQUEST: [u8; 6] = *b"PING\r\n";
 
 fn main() -> ExitCode {
@@ -70,7 +71,7 @@ fn measure(order: &[&str]) -> io::Result<Times> {
     }
 }
 
-/// Serves at `port` and the three that follow.
+/// Serves at `port` and the three ports that follow.
 fn serve(port: u16) -> io::Result<()> {
     let listen = |offset: u16| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port + offset));
     let (control, first, second, third) = (listen(0)?, listen(1)?, listen(2)?, listen(3)?);
@@ -79,7 +80,7 @@ fn serve(port: u16) -> io::Result<()> {
         scope.spawn(move || on_tokio::serve(second));
         scope.spawn(move || on_smol::serve(third));
         for stream in control.incoming() {
-            // A client that has gone, or whose line is wrong, gets no result.
+            // A client that has closed its connection, or has sent an invalid line, gets no result.
             if let Err(error) = stream.and_then(obey) {
                 eprintln!("control: {error}");
             }
@@ -88,12 +89,12 @@ fn serve(port: u16) -> io::Result<()> {
     })
 }
 
-/// Measures according to a line, and answers with the result.
+/// Reads a line, measures what it requests, and answers with the result.
 fn obey(mut stream: TcpStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line)?;
     if line.is_empty() {
-        // A client that only tries whether the server is up.
+        // A client that sends nothing only tests if the server is up.
         return Ok(());
     }
     let order: Vec<&str> = line.split_whitespace().collect();

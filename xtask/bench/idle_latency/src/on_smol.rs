@@ -1,4 +1,4 @@
-//! Tasks on smol's global executor.
+//! Client and server with tasks on smol's global executor.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -45,7 +45,7 @@ async fn accept(listener: Async<TcpListener>) -> io::Result<()> {
         let (mut stream, _) = listener.accept().await?;
         smol::spawn(async move {
             let mut bytes = REQUEST;
-            // Ends with the connection.
+            // The loop ends with the connection.
             while stream.read_exact(&mut bytes).await.is_ok() && stream.write_all(&bytes).await.is_ok() {}
         })
         .detach();

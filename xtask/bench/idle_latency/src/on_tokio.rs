@@ -1,4 +1,4 @@
-//! Tasks on tokio's multi-threaded runtime.
+//! Client and server with tasks on tokio's multi-threaded runtime.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -48,7 +48,7 @@ async fn accept(listener: TcpListener) -> io::Result<()> {
         let (mut stream, _) = listener.accept().await?;
         tokio::spawn(async move {
             let mut bytes = REQUEST;
-            // Ends with the connection.
+            // The loop ends with the connection.
             while stream.read_exact(&mut bytes).await.is_ok() && stream.write_all(&bytes).await.is_ok() {}
         });
     }

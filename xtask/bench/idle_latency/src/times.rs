@@ -12,13 +12,14 @@ impl Times {
         Self(times)
     }
 
-    /// Returns the time that as many percent do not exceed; zero without times.
+    /// Returns the time that `percent` percent of the times do not exceed. Returns zero if there are no
+    /// times.
     fn percentile(&self, percent: usize) -> Duration {
         let index = (self.0.len() * percent).div_ceil(100).saturating_sub(1);
         self.0.get(index).copied().unwrap_or_default()
     }
 
-    /// Returns a line of JSON, in microseconds.
+    /// Returns a line of JSON with percentiles in microseconds.
     pub(crate) fn to_json(&self) -> String {
         let us = |percent| self.percentile(percent).as_secs_f64() * 1e6;
         let [p50, p90, p99, max] = [50, 90, 99, 100].map(us);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// Number of steps of a round of computing: some microseconds.
+/// Number of steps in a round of computing, which takes several microseconds.
 const STEPS: u64 = 10_000;
 
 /// Computes for a round.
@@ -18,7 +18,7 @@ pub(crate) fn round() {
     black_box(value);
 }
 
-/// Computes until it is over. Returns the number of rounds.
+/// Computes until `is_over` is set. Returns the number of rounds.
 fn rounds_until(is_over: &AtomicBool) -> u32 {
     let mut rounds = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -37,7 +37,7 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// Starts so many threads.
+    /// Starts `count` threads.
     pub(crate) fn start(count: u32) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let compute = || {
@@ -48,7 +48,7 @@ impl Busy {
         Self { threads, is_over, start: Instant::now() }
     }
 
-    /// Stops the threads. Returns the number of their rounds in a second.
+    /// Stops the threads. Returns the number of rounds per second of all threads together.
     pub(crate) fn stop(self) -> f64 {
         self.is_over.store(true, Ordering::Relaxed);
         let time = self.start.elapsed();

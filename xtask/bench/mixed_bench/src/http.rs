@@ -1,4 +1,4 @@
-//! A server and a client of HTTP/1.1 over one connection of the loopback, which stays open.
+//! An HTTP/1.1 server and its client, over one connection of the loopback interface, which stays open.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,12 +10,12 @@ const REQUEST: &[u8] =
 
 const BODY: &str = "Hello, world!\n";
 
-/// A client. The server ends when it is dropped.
+/// A client. The server ends when the client is dropped.
 #[derive(Debug)]
 pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
-    /// Starts a server for one connection in a thread of its own, and connects to it.
+    /// Starts a server for one connection in a new thread, and connects to it.
     pub(crate) fn with_server() -> io::Result<(Self, JoinHandle<io::Result<()>>)> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -29,7 +29,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidData` if the server does not answer with it.
+    /// Fails with `InvalidData` if the server does not answer with the greeting.
     pub(crate) fn get(&mut self) -> io::Result<()> {
         self.0.get_mut().write_all(REQUEST)?;
         let head = read_head(&mut self.0)?.ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -57,7 +57,7 @@ fn serve(connection: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the first line and the headers of a message; `None` at the end of the connection.
+/// Reads the first line and the headers of a message. Returns `None` at the end of the connection.
 fn read_head(connection: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -68,7 +68,7 @@ fn read_head(connection: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(head))
 }
 
-/// The value of a header, whose name is given in lower case.
+/// Returns the value of a header. `name` must be in lower case.
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     headers.find(|header| header.0.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())

@@ -1,10 +1,10 @@
-//! Performance of threads beside others that compute: messages, echo and HTTP over the loopback, new threads,
-//! sleeps, locks, writes to files.
+//! Measures threads while other threads compute: messages, echo and HTTP over the loopback interface, new
+//! threads, sleeps, locks, writes to files.
 //!
 //! `mixed_bench BUSY [--seconds S] [NAME...]` starts BUSY computing threads, measures each work for S seconds
-//! (2 if it is not given), and prints a line `name<TAB>number` for each figure. For a work that uses all CPU
-//! time it can get, a second line has the share of CPU time that the computing threads get, relative to an
-//! equal share.
+//! (2 if it is not given), and prints a line `name<TAB>number` for each figure. If a work uses all the CPU
+//! time that it can get, a second line has the share of CPU time that the computing threads get meanwhile,
+//! relative to an equal share.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -65,7 +65,8 @@ fn measure(work: &Work, arguments: &Arguments, alone: Option<f64>) {
     }
 }
 
-/// Rounds of the computing threads in a second if there is nothing else; `None` without such threads.
+/// Returns the rounds per second of the computing threads when no other work runs. Returns `None` if there
+/// are no computing threads.
 fn rounds_alone(arguments: &Arguments) -> Option<f64> {
     if arguments.busy == 0 {
         return None;

@@ -1,9 +1,9 @@
 //! The works that are measured.
 //!
 //! A work is a typical activity of a server, such as echoing over a connection, locking a mutex or appending
-//! to a file. It runs for a given time beside threads that compute, and returns its rate or its latency.
-//! Works that use all the CPU time that they can get have a number of threads, so that their share can be
-//! compared with a fair one.
+//! to a file. It runs for a given time while other threads compute, and returns its rate or its latency. A
+//! work that uses all the CPU time that it can get states its number of threads, so that its share of CPU
+//! time can be compared with a fair share.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -25,9 +25,9 @@ type Figures = Vec<(&'static str, f64)>;
 pub(crate) struct Work {
     /// Name on the command line.
     pub(crate) name: &'static str,
-    /// Measures it for some time.
+    /// Measures the work for a given time.
     pub(crate) measure: fn(Duration) -> Figures,
-    /// Number of its threads, if they want all CPU time that they can get.
+    /// Number of threads of the work, if they use all the CPU time that they can get.
     pub(crate) threads: Option<u32>,
 }
 
@@ -50,7 +50,7 @@ const fn work(name: &'static str, measure: fn(Duration) -> Figures, threads: Opt
     Work { name, measure, threads }
 }
 
-/// Calls `step` for `time`; returns how often in a second.
+/// Calls `step` repeatedly for `time`. Returns the number of calls per second.
 fn rate(time: Duration, mut step: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut count = 0_u32;
@@ -61,7 +61,7 @@ fn rate(time: Duration, mut step: impl FnMut()) -> f64 {
     f64::from(count) / start.elapsed().as_secs_f64()
 }
 
-/// Writes of a page at the end of a file, which begins anew at a megabyte.
+/// Appends pages to a file. At a size of 1 MiB, begins again with an empty file.
 fn append(time: Duration) -> Figures {
     const PAGES: u32 = 256;
     let path = env::temp_dir().join(format!("mixed_bench.{}", process::id()));
@@ -97,7 +97,7 @@ fn channels(time: Duration) -> Figures {
     vec![("channels: rounds a second", rounds)]
 }
 
-/// Bytes over the loopback, each sent back by a thread.
+/// Sends bytes over the loopback interface. Another thread sends each byte back.
 fn echo(time: Duration) -> Figures {
     let listener = TcpListener::bind("127.0.0.1:0").expect("no port");
     let address = listener.local_addr().expect("no address");
@@ -121,8 +121,8 @@ fn echo(time: Duration) -> Figures {
     vec![("echo: rounds a second", rounds)]
 }
 
-/// A request each millisecond: when it is answered, from the time at which it was to be sent, in
-/// microseconds.
+/// Sends a request each millisecond. The figures are the times in microseconds from the planned time of a
+/// request to its answer.
 fn http(time: Duration) -> Figures {
     const INTERVAL: Duration = Duration::from_millis(1);
     let (mut client, server) = Client::with_server().expect("no connection");
@@ -147,8 +147,8 @@ fn http(time: Duration) -> Figures {
 /// Number of threads that lock the same mutex.
 const LOCKERS: u32 = 4;
 
-/// Runs [`LOCKERS`] threads, which call `turn` with their numbers, for `time`. Returns the least number of
-/// turns of a thread, of its share.
+/// Runs [`LOCKERS`] threads for `time`, which repeatedly call `turn` with their numbers. Returns the smallest
+/// number of turns of a thread, relative to an equal share.
 fn least_share(time: Duration, turn: impl Fn(u32) + Sync) -> f64 {
     let is_over = AtomicBool::new(false);
     let take_turns = |number| {
@@ -169,7 +169,7 @@ fn least_share(time: Duration, turn: impl Fn(u32) + Sync) -> f64 {
     turns.iter().copied().fold(f64::MAX, f64::min) * f64::from(LOCKERS) / turns.iter().sum::<f64>()
 }
 
-/// Threads that lock a mutex, compute, and unlock it.
+/// Runs threads that lock a mutex, compute, and unlock it.
 fn mutex(time: Duration) -> Figures {
     let mutex = Mutex::new(());
     let share = least_share(time, |_| {
@@ -179,7 +179,7 @@ fn mutex(time: Duration) -> Figures {
     vec![("mutex: least share of a thread", share)]
 }
 
-/// Threads that lock a lock for writing, compute, and unlock it.
+/// Runs threads that lock a read-write lock for writing, compute, and unlock it.
 fn rwlock(time: Duration) -> Figures {
     let lock = RwLock::new(());
     let share = least_share(time, |_| {
@@ -189,7 +189,8 @@ fn rwlock(time: Duration) -> Figures {
     vec![("rwlock: least share of a thread", share)]
 }
 
-/// Threads that wait with a condition variable until a flag is free, take it, compute, and free it.
+/// Runs threads that wait with a condition variable until a flag is free, take the flag, compute, and free
+/// the flag.
 fn condvar(time: Duration) -> Figures {
     let (is_taken, is_free) = (Mutex::new(false), Condvar::new());
     let lock = || is_taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,7 +204,7 @@ fn condvar(time: Duration) -> Figures {
     vec![("condvar: least share of a thread", share)]
 }
 
-/// Threads that rename files in the same directory: the locks are the kernel's.
+/// Runs threads that rename files in the same directory. They compete for locks of the kernel.
 fn rename(time: Duration) -> Figures {
     let folder = env::temp_dir().join(format!("mixed_bench.{}", process::id()));
     fs::create_dir(&folder).expect("no folder");
@@ -220,7 +221,7 @@ fn rename(time: Duration) -> Figures {
     vec![("rename: least share of a thread", share)]
 }
 
-/// Sleeps again and again. Returns by how much the sleeps end late.
+/// Sleeps repeatedly for `time`. Returns the delays by which the sleeps end late.
 fn sleeps(length: Duration, time: Duration) -> Vec<Duration> {
     let start = Instant::now();
     let mut late = Vec::new();
@@ -232,13 +233,14 @@ fn sleeps(length: Duration, time: Duration) -> Vec<Duration> {
     late
 }
 
-/// Sleeps of a millisecond: by how much they end late, in microseconds.
+/// Sleeps for a millisecond repeatedly. The figures are the delays by which the sleeps end late, in
+/// microseconds.
 fn sleep(time: Duration) -> Figures {
     let [median, late] = percentiles(sleeps(Duration::from_millis(1), time));
     vec![("sleep of 1 ms: late by (us), p50", median), ("sleep of 1 ms: late by (us), p99", late)]
 }
 
-/// As many timers as a server has: threads that sleep for 10 to 17 ms.
+/// Runs as many timers as a server has: 100 threads, which sleep for 10 to 17 ms.
 fn timers(time: Duration) -> Figures {
     let lengths = || (0..100_u64).map(|number| Duration::from_millis(10 + number % 8));
     let threads: Vec<_> = lengths().map(|length| thread::spawn(move || sleeps(length, time))).collect();

@@ -42,17 +42,17 @@ pub(crate) struct Settings {
     pub(crate) time: Duration,
     /// Number of round trips of each latency measurement.
     pub(crate) rounds: u32,
-    /// Number of connections; by default the test's own.
+    /// Number of connections. `None` means the default of the test.
     pub(crate) count: Option<u32>,
-    /// Number of bytes of each flow; by default the test's own.
+    /// Number of bytes of each flow. `None` means the default of the test.
     pub(crate) bytes: Option<u32>,
     /// Time limit of each flow.
     pub(crate) limit: Duration,
-    /// True if flows go to the server.
+    /// True if the client sends the flows to the server.
     pub(crate) is_to_server: bool,
     /// True if all flows start at the same time.
     pub(crate) is_parallel: bool,
-    /// Message size in bytes; by default the test's own sizes.
+    /// Message size in bytes. `None` means the default sizes of the test.
     pub(crate) message: Option<u32>,
     /// True if throughput is measured with `TCP_NODELAY`.
     pub(crate) no_delay: bool,
@@ -88,9 +88,9 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Mode, String> {
     }
 }
 
-/// Adds the default port to an address without one.
+/// Returns the address, with the default port if it has no port.
 fn address(text: &str) -> String {
-    // An IPv6 address contains colons, and is in brackets if a port follows.
+    // An IPv6 address itself contains colons, but is in brackets if a port follows.
     let has_port = text.rsplit_once(':').is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
     match has_port {
         true => text.to_owned(),

@@ -16,7 +16,7 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     })
 }
 
-/// Message sizes in bytes: the one of `--message`, or these.
+/// Returns the message sizes in bytes: the size of `--message`, or else the default sizes.
 pub(crate) fn sizes(settings: &Settings, default: &[u32]) -> Vec<u32> {
     settings.message.map_or_else(|| default.to_vec(), |size| vec![size])
 }

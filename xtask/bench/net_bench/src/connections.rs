@@ -1,4 +1,4 @@
-//! Connection rate, and many concurrent connections.
+//! Measures the rate of connections, and many concurrent connections.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::arguments::Settings;
 use crate::protocol::{self, TestRequest};
 use crate::report::JsonLine;
 
-/// Sends an echo request for messages of one byte, and the byte, in one segment.
+/// Sends an echo request for messages of one byte and the first byte, both in one segment.
 fn send_byte(mut stream: &TcpStream) -> io::Result<()> {
     let mut bytes = TestRequest::Echo { message: 1 }.encode().to_vec();
     bytes.push(b'a');
@@ -22,7 +22,7 @@ fn receive_byte(mut stream: &TcpStream) -> io::Result<()> {
     if byte == [b'a'] { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
-/// Opens connections one after the other, each for the echo of one byte.
+/// Opens connections one after the other. On each connection, one byte is echoed.
 pub(crate) fn sequential(server: &str, settings: &Settings) -> io::Result<()> {
     let count = settings.count.unwrap_or(2_000);
     let start = Instant::now();
@@ -42,7 +42,7 @@ pub(crate) fn sequential(server: &str, settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens many connections, and then has one byte echoed on each.
+/// Opens many connections. After that, one byte is echoed on each connection.
 pub(crate) fn concurrent(server: &str, settings: &Settings) -> io::Result<()> {
     let count = settings.count.unwrap_or(1_000);
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Flows: fixed numbers of bytes, each on a connection of its own, with a time limit.
+//! Measures flows: each flow transfers a fixed number of bytes on its own connection, with a time limit.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -25,9 +25,9 @@ struct Flow {
 /// Progress of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Bytes that its receiver has received.
+    /// Bytes that the receiver of the flow has received.
     bytes: u64,
-    /// Time until all of them were received, or the limit.
+    /// Time until all bytes were received, or the time limit.
     time: Duration,
     is_complete: bool,
 }
@@ -66,7 +66,7 @@ impl Flow {
         Ok(Progress { bytes, time, is_complete: bytes == u64::from(self.bytes) })
     }
 
-    /// Transfers the bytes, and returns the number of those that have arrived in time.
+    /// Transfers the bytes. Returns the number of bytes that arrived in time.
     fn transfer(self, stream: &TcpStream, end: Instant) -> io::Result<u64> {
         if self.is_to_server {
             return self.transfer_to_server(stream, end);
@@ -76,14 +76,15 @@ impl Flow {
     }
 
     fn transfer_to_server(self, stream: &TcpStream, end: Instant) -> io::Result<u64> {
-        // Data that the client's host has not sent by then would go on without the client; a server that has
-        // closed resets it.
+        // The server reads only until the time limit, and then closes the connection, which resets it.
+        // Otherwise the client's host would still send its buffered data after the limit.
         let milliseconds = end.saturating_duration_since(Instant::now()).as_millis();
         let milliseconds = u32::try_from(milliseconds).unwrap_or(u32::MAX);
         request(stream, TestRequest::CountingSink { milliseconds })?;
         thread::scope(|scope| {
             scope.spawn(|| {
-                // The connection is shut down at the time limit, which ends the transfer.
+                // An error is ignored: the connection is shut down at the time limit, which ends the
+                // transfer.
                 let _: io::Result<()> =
                     send_bytes(stream, self.bytes).and_then(|()| stream.shutdown(Shutdown::Write));
             });
@@ -111,7 +112,7 @@ fn request(mut stream: &TcpStream, request: TestRequest) -> io::Result<()> {
     stream.write_all(&request.encode())
 }
 
-/// Reads the server's counts up to the end of the stream or of the time, and returns the last one.
+/// Reads the server's counts until the end of the stream or until the time `end`. Returns the last count.
 fn last_count(mut stream: &TcpStream, end: Instant) -> io::Result<u64> {
     let mut count = [0; 8];
     let mut last = 0;

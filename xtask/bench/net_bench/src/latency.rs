@@ -1,4 +1,4 @@
-//! Round-trip time of messages.
+//! Measures the round-trip time of messages.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -28,7 +28,8 @@ pub(crate) fn measure(server: &str, settings: &Settings) -> io::Result<()> {
     Ok(())
 }
 
-/// Round-trip times in ascending order. `rounds / 10` unmeasured round trips precede them.
+/// Returns round-trip times in ascending order. Before the measurement, makes `rounds / 10` round trips that
+/// are not measured.
 fn round_trips(server: &str, message: u32, rounds: u32) -> io::Result<Vec<Duration>> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(true)?;
@@ -48,7 +49,7 @@ fn round_trips(server: &str, message: u32, rounds: u32) -> io::Result<Vec<Durati
     Ok(times)
 }
 
-/// Quantile of sorted times, in thousandths.
+/// Returns a quantile of sorted times. `thousandths` is the quantile in thousandths.
 fn quantile(times: &[Duration], thousandths: usize) -> Duration {
     let index = times.len().saturating_mul(thousandths).div_ceil(1000).saturating_sub(1);
     times.get(index).copied().unwrap_or_default()

@@ -1,17 +1,22 @@
 //! Measures the network between two machines: throughput, latency, and how fast connections are made.
 //!
-//! - `net_bench server [PORT]` (7777) serves until a client stops it, and prints the address on which it
-//!   listens.
-//! - `net_bench client ADDRESS [OPTIONS] [TEST...]` measures against such a server; it prints a line of JSON
-//!   for each result. The tests are `throughput`, `latency`, `connections` (these three if none is named),
-//!   `concurrent` and `flows`.
-//! - `net_bench local [OPTIONS] [TEST...]` runs both over the loopback address.
+//! - `net_bench server [PORT]` (default 7777) prints the address on which it listens, and serves until a
+//!   client stops it.
+//! - `net_bench client ADDRESS [OPTIONS] [TEST...]` measures against a server, and prints a line of JSON for
+//!   each result. The tests are `throughput`, `latency`, `connections`, `concurrent` and `flows`; the default
+//!   is the first three.
+//! - `net_bench local [OPTIONS] [TEST...]` runs server and client in one process, over the loopback
+//!   interface.
 //! - `net_bench stop ADDRESS` ends a server.
 //!
-//! Options: `--seconds S` for each measurement of throughput (1), `--rounds N` of latency (10,000), `--count
-//! N` sequential or concurrent connections (2,000 or 1,000), `--message BYTES` for a single message size, and
-//! `--no-delay` for `TCP_NODELAY`. Of flows, `--count N` (1), of `--bytes N` each (1 MiB), `--to-server` or
-//! from it, `--parallel` or one after the other, and `--limit MS` of each one's time (60,000).
+//! Options, with defaults in parentheses: `--seconds S` is the duration of each throughput measurement (1),
+//! `--rounds N` the number of round trips for latency (10,000), `--count N` the number of sequential or
+//! concurrent connections (2,000 or 1,000). `--message BYTES` selects a single message size, and `--no-delay`
+//! sets `TCP_NODELAY`.
+//!
+//! Options of the test `flows`: `--count N` is the number of flows (1), `--bytes N` the size of each flow (1
+//! MiB), and `--limit MS` its time limit (60,000). With `--to-server`, the client sends; with `--parallel`,
+//! all flows run at the same time.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;

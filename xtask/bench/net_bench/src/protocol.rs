@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Limit of connecting, and of each read and write.
+/// Timeout of connecting, and of each read and write.
 const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum message size in bytes.
@@ -16,7 +16,7 @@ const REQUEST_SIZE: usize = 9;
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestRequest {
-    /// Read up to the end of the stream, then send the number of bytes.
+    /// Read up to the end of the stream, then send the number of received bytes.
     Sink,
     /// Send messages of `message` bytes for `milliseconds`.
     Source { message: u32, milliseconds: u32 },
@@ -28,8 +28,8 @@ pub(crate) enum TestRequest {
     Stop,
     /// Send `bytes` bytes.
     Send { bytes: u32 },
-    /// Read up to the end of the stream, for `milliseconds` at most, and send the number of bytes so far
-    /// after each interval and at the end.
+    /// Read up to the end of the stream, but for at most `milliseconds`. Send the number of bytes received so
+    /// far after each interval and at the end.
     CountingSink { milliseconds: u32 },
 }
 
@@ -52,7 +52,7 @@ impl TestRequest {
         bytes
     }
 
-    /// Decodes a request; `None` if it is invalid.
+    /// Decodes a request. Returns `None` if the request is invalid.
     pub(crate) fn decode([kind, a, b, c, d, e, f, g, h]: [u8; REQUEST_SIZE]) -> Option<Self> {
         let (message, milliseconds) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
         let fits = (1..=MAX_MESSAGE).contains(&message);
@@ -76,7 +76,7 @@ impl TestRequest {
     }
 }
 
-/// Connects to the first address of the server that accepts.
+/// Connects to the first of the server's addresses that accepts the connection.
 pub(crate) fn connect(server: &str) -> io::Result<TcpStream> {
     let mut result = Err(io::Error::other(format!("{server} has no address")));
     for address in server.to_socket_addrs()? {
@@ -95,7 +95,7 @@ pub(crate) fn connect(server: &str) -> io::Result<TcpStream> {
 pub(crate) fn stop(server: &str) -> io::Result<()> {
     let mut stream = connect(server)?;
     stream.write_all(&TestRequest::Stop.encode())?;
-    // The server closes this connection first.
+    // The server answers by closing this connection.
     match stream.read(&mut [0; 1])? {
         0 => Ok(()),
         _ => Err(io::Error::other("the server does not stop")),

@@ -10,12 +10,12 @@ pub(crate) struct JsonLine {
 }
 
 impl JsonLine {
-    /// Result of a test, whose name needs no escapes.
+    /// Begins the result of a test. The name of the test must need no escapes.
     pub(crate) fn new(test: &str) -> Self {
         Self { text: format!("{{\"test\":\"{test}\"") }
     }
 
-    /// Adds a string that needs no escapes.
+    /// Adds a string, which must need no escapes.
     pub(crate) fn word(mut self, name: &str, word: &str) -> Self {
         self.text.push_str(&format!(",\"{name}\":\"{word}\""));
         self
@@ -35,7 +35,7 @@ impl JsonLine {
 
     /// Adds a rate: `count` per second, in multiples of `unit`.
     pub(crate) fn rate(self, name: &str, count: u64, time: Duration, unit: f64) -> Self {
-        // Exact conversion: both parts have fewer bits than the mantissa of an `f64`.
+        // The conversion is exact, because both parts have fewer bits than the mantissa of an `f64`.
         let count = u32::try_from(count / 1024).map_or(f64::INFINITY, f64::from) * 1024.0
             + f64::from(u16::try_from(count % 1024).unwrap_or_default());
         self.number(name, format_args!("{:.2}", count / time.as_secs_f64() / unit))

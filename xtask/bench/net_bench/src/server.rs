@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::flows::is_timeout;
 use crate::protocol::TestRequest;
 
-/// Stack size in bytes of a connection's thread; its buffers are on the heap.
+/// Stack size in bytes of a connection's thread. It is small, because the buffers are on the heap.
 const STACK_SIZE: usize = 64 << 10;
 
 /// Minimum size in bytes of the receive buffer of [`drain`].
@@ -39,7 +39,7 @@ pub(crate) fn serve(listener: &TcpListener) -> io::Result<()> {
             // A failed connection does not affect other clients.
             if let Ok(TestRequest::Stop) = execute(&stream) {
                 stopping.store(true, Ordering::Release);
-                // A connection wakes the thread in `accept`.
+                // This connection wakes the thread that waits in `accept`.
                 drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
             }
         };
@@ -67,7 +67,7 @@ fn execute(stream: &TcpStream) -> io::Result<TestRequest> {
     Ok(request)
 }
 
-/// Message buffer of `size` bytes.
+/// Returns a message buffer of `size` bytes.
 pub(crate) fn buffer(size: u32) -> Vec<u8> {
     vec![b'x'; usize::try_from(size).unwrap_or_default()]
 }
@@ -88,7 +88,7 @@ pub(crate) fn drain(mut stream: &TcpStream, message: u32) -> io::Result<u64> {
 /// Sends messages for `time`, and returns the number of bytes.
 pub(crate) fn send_messages(mut stream: &TcpStream, message: u32, time: Duration) -> io::Result<u64> {
     let buffer = buffer(message);
-    // The clock is read once per 64 KiB, so that it costs little compared with sending.
+    // The clock is read only once per 64 KiB, so that reading it costs little compared with sending.
     let messages = (64 << 10) / message.clamp(1, 64 << 10);
     let mut total = 0;
     let start = Instant::now();
@@ -112,8 +112,8 @@ pub(crate) fn send_bytes(mut stream: &TcpStream, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads up to the end of the stream or of the time, and returns the number of bytes; `progress` is called
-/// with each number so far.
+/// Reads up to the end of the stream or of the time. Returns the number of bytes. Calls `progress` with the
+/// number of bytes so far.
 pub(crate) fn drain_up_to(
     mut stream: &TcpStream,
     end: Instant,

@@ -1,4 +1,4 @@
-//! Throughput of one connection, in messages of one size.
+//! Measures the throughput of one connection, with messages of one size.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -34,7 +34,8 @@ fn report(direction: &str, message: u32, bytes: u64, time: Duration) {
     println!("{}", line.finish());
 }
 
-/// Measures until the server has confirmed the number of received bytes.
+/// Sends to the server, and measures until the server has confirmed the number of received bytes. Returns
+/// that number and the time.
 fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let mut stream = protocol::connect(server)?;
     stream.set_nodelay(settings.no_delay)?;
@@ -49,7 +50,8 @@ fn to_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64
     if complete { Ok((sent, time)) } else { Err(ErrorKind::InvalidData.into()) }
 }
 
-/// Measures until the server closes the connection.
+/// Receives from the server, and measures until the server closes the connection. Returns the number of
+/// received bytes and the time.
 fn from_server(server: &str, message: u32, settings: &Settings) -> io::Result<(u64, Duration)> {
     let milliseconds = u32::try_from(settings.time.as_millis()).unwrap_or(u32::MAX);
     let request = if settings.no_delay {

@@ -74,7 +74,7 @@ fn push(rounds: &Rounds) -> Outcome {
         for number in 0..count {
             numbers.push(number);
         }
-        // A part, since adding all of them would take a third of the time.
+        // Adds only a part of the numbers, because adding all of them would take a third of the time.
         sum(black_box(numbers).iter().step_by(512).copied())
     };
     rounds.run(|| (), work)
@@ -96,7 +96,7 @@ fn map_lookup(rounds: &Rounds) -> Outcome {
     let mut random = Random::new();
     let keys = random.numbers(rounds.scale(2_000_000));
     let map: HashMap<_, _> = keys.iter().map(|key| (*key, key >> 1)).collect();
-    // Half of them are in the map.
+    // Half of the wanted keys are in the map.
     let mut wanted = random.numbers(rounds.scale(500_000));
     wanted.extend(keys.iter().step_by(4));
     wanted.sort_unstable_by_key(|key| key.swap_bytes());

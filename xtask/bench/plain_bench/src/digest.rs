@@ -1,4 +1,4 @@
-//! Arithmetic with integers: SHA-256 (FIPS 180-4), without instructions for it.
+//! Arithmetic with integers: SHA-256 (FIPS 180-4), without the processor's SHA instructions.
 
 use crate::rounds::{Loop, Outcome, Rounds};
 
@@ -94,7 +94,7 @@ fn digest(rounds: &Rounds) -> Outcome {
     rounds.run(|| &message, work)
 }
 
-/// The digest of a message, as eight words.
+/// Returns the digest of a message, as eight words.
 fn sha_256(message: &[u8]) -> [u32; 8] {
     let mut blocks = message.chunks_exact(BLOCK);
     let state = blocks.by_ref().fold(START, compress);
@@ -108,7 +108,7 @@ fn sha_256(message: &[u8]) -> [u32; 8] {
     padded[..end].chunks_exact(BLOCK).fold(state, compress)
 }
 
-/// The state after another block (FIPS 180-4, section 6.2.2).
+/// Returns the state after another block (FIPS 180-4, section 6.2.2).
 fn compress(state: [u32; 8], block: &[u8]) -> [u32; 8] {
     let mut words = [0_u32; 64];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {

@@ -1,13 +1,14 @@
-//! Plain loops over what programs use of std, for a comparison of a guest with Linux.
+//! Plain loops over functions of std that programs use often, for a comparison of a guest with Linux.
 //!
 //! `plain_bench [--small] [NAME...]` runs each loop in three rounds and prints a line
 //! `title<TAB>milliseconds`: the time of the shortest round. `--list` prints a line `name<TAB>title` for each
 //! loop instead.
 //!
-//! Each round returns a checksum of its results, which is compared with the recorded one: the compiler cannot
-//! remove a loop, and a wrong result is an error. The program exits with code 1 if a checksum differs.
+//! Each round returns a checksum of its results, which is compared with the recorded one. So the compiler
+//! cannot remove a loop, and a wrong result is an error: the program exits with code 1 if a checksum differs.
 //!
-//! `--small` runs one round of a 64th of the work. It is a test that all loops work, not a measurement.
+//! With `--small`, the program runs one round with a 64th of the work, to test that all loops work. The times
+//! are then no measurement.
 
 #[cfg(target_os = "hermit")]
 use hermit_sys as _;
@@ -69,7 +70,7 @@ fn loops() -> impl Iterator<Item = &'static Loop> {
     FAMILIES.into_iter().flatten()
 }
 
-/// Runs the loops with these names; all without a name.
+/// Runs the loops with these names, or all loops if there are no names.
 fn run(rounds: &Rounds, names: &[String]) -> ExitCode {
     let mut is_wrong = false;
     for it in loops().filter(|it| names.is_empty() || names.iter().any(|name| name == it.name)) {

@@ -1,6 +1,7 @@
 //! Mathematical functions.
 //!
-//! Results may differ by a unit in the last place between systems, so checksums are of rounded means.
+//! Results may differ between systems by a unit in the last place. So checksums are computed from rounded
+//! means.
 
 use std::hint::black_box;
 
@@ -107,10 +108,10 @@ pub(crate) const LOOPS: [Loop; 16] = [
     },
 ];
 
-/// Number of different arguments: they stay in the first-level cache.
+/// Number of different arguments. So few arguments stay in the first-level cache.
 const ARGUMENTS: u32 = 1000;
 
-/// Calls a function a million times with arguments of an interval.
+/// Calls a function a million times with arguments in an interval.
 fn calls(rounds: &Rounds, [least, most]: [f64; 2], function: impl Fn(f64) -> f64) -> Outcome {
     let mut random = Random::new();
     let arguments: Vec<f64> = (0..ARGUMENTS).map(|_| random.between(least, most)).collect();
@@ -125,7 +126,7 @@ fn calls(rounds: &Rounds, [least, most]: [f64; 2], function: impl Fn(f64) -> f64
     rounds.run(|| &arguments, work)
 }
 
-/// Calls a function of `f32` a million times with arguments of an interval.
+/// Calls a function of `f32` a million times with arguments in an interval.
 fn calls_f32(rounds: &Rounds, [least, most]: [f64; 2], function: impl Fn(f32) -> f32) -> Outcome {
     let mut random = Random::new();
     #[expect(clippy::cast_possible_truncation, reason = "rounding is meant")]
@@ -213,7 +214,8 @@ fn cos_f32(rounds: &Rounds) -> Outcome {
     calls_f32(rounds, ANGLES, f32::cos)
 }
 
-/// The root is an instruction; `floor` is a function without SSE4.1, which the targets' baselines lack.
+/// The square root is an instruction. `floor` is a function, because the baseline of the targets lacks
+/// SSE4.1.
 fn sqrt_floor(rounds: &Rounds) -> Outcome {
     calls(rounds, POSITIVE, |number| (0..4).fold(number, |number, _| (number + 900.5).sqrt().floor()))
 }

@@ -96,7 +96,7 @@ fn boxes(rounds: &Rounds) -> Outcome {
         for number in 0..count {
             list = Some(Box::new(Node { number, next: list }));
         }
-        // Not by `drop`, which would recurse.
+        // Frees the list in a loop, because `drop` would recurse.
         let mut sum = 0_u64;
         while let Some(node) = list {
             sum = sum.rotate_left(1) ^ node.number;
@@ -119,7 +119,7 @@ fn pages(rounds: &Rounds) -> Outcome {
     rounds.run(|| (), work)
 }
 
-/// Copies `count` times `size` bytes.
+/// Copies blocks of `size` bytes, `count` times.
 fn copy(rounds: &Rounds, size: usize, count: usize) -> Outcome {
     let count = rounds.scale(count);
     let from: Vec<u8> = (0..=u8::MAX).cycle().take(size).collect();

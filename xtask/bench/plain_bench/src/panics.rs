@@ -12,7 +12,7 @@ pub(crate) const LOOPS: [Loop; 1] =
 /// Number of frames between the one that catches the panic and the one that panics.
 const DEPTH: u32 = 8;
 
-/// The hook writes nothing: the time is that of unwinding.
+/// Measures panics that are caught. The panic hook writes nothing, so that the time is that of unwinding.
 fn panics(rounds: &Rounds) -> Outcome {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
@@ -27,7 +27,7 @@ fn panics(rounds: &Rounds) -> Outcome {
     outcome
 }
 
-/// Panics with a number below `depth` frames, each with a value to drop.
+/// Calls itself `depth` times and then panics with a number. Each frame has a value to drop.
 #[inline(never)]
 fn descend(depth: u32, number: usize) -> u32 {
     let value = black_box(Box::new(depth));

@@ -5,7 +5,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator with a fixed seed.
+    /// Returns a generator with a fixed seed.
     pub(crate) const fn new() -> Self {
         Self(0x1234_5678_9abc_def0)
     }
@@ -20,21 +20,21 @@ impl Random {
 
     /// Returns the next number below `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        // The high half of the product of two numbers of 32 bits has 32 bits.
+        // The conversion does not fail: the high half of the product of two 32-bit numbers has 32 bits.
         u32::try_from(((self.next() >> 32) * u64::from(bound)) >> 32).unwrap_or_default()
     }
 
-    /// Returns the next number of an interval.
+    /// Returns the next number in an interval.
     pub(crate) fn between(&mut self, least: f64, most: f64) -> f64 {
         least + (most - least) * f64::from(self.below(u32::MAX)) / f64::from(u32::MAX)
     }
 
-    /// Returns so many numbers.
+    /// Returns `count` numbers.
     pub(crate) fn numbers(&mut self, count: usize) -> Vec<u64> {
         (0..count).map(|_| self.next()).collect()
     }
 
-    /// Returns so many words of 10 letters and more, of a vocabulary of `vocabulary` words.
+    /// Returns `count` words of at least 10 letters, from a vocabulary of `vocabulary` words.
     pub(crate) fn words(&mut self, count: usize, vocabulary: u32) -> Vec<String> {
         let mut word = || {
             let number = u64::from(self.below(vocabulary)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

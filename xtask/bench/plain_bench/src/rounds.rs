@@ -11,7 +11,7 @@ pub(crate) struct Loop {
     pub(crate) title: &'static str,
     /// Runs all rounds.
     pub(crate) run: fn(&Rounds) -> Outcome,
-    /// Checksums of a round: of [`Rounds::FULL`] and of [`Rounds::SMALL`].
+    /// Expected checksums of a round, for [`Rounds::FULL`] and for [`Rounds::SMALL`].
     pub(crate) checksums: [u64; 2],
 }
 
@@ -52,13 +52,13 @@ impl Rounds {
     /// One round of a 64th of the work.
     pub(crate) const SMALL: Self = Self { count: 1, divisor: 64 };
 
-    /// Converts a count or size of a measurement to that of these rounds.
+    /// Converts a count or size of [`Self::FULL`] to that of these rounds.
     pub(crate) const fn scale(&self, count: usize) -> usize {
         count / self.divisor
     }
 
-    /// Runs the rounds. Each gets an input of its own, whose making does not count. `work` returns the
-    /// checksum.
+    /// Runs the rounds. Before each round, `input` makes a new input, which is not measured. `work` is
+    /// measured, and returns the checksum.
     pub(crate) fn run<I>(&self, input: impl Fn() -> I, work: impl Fn(I) -> u64) -> Outcome {
         let mut outcome = Outcome { least: Duration::MAX, checksums: Vec::new() };
         for _ in 0..self.count {

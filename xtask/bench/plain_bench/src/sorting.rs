@@ -37,7 +37,7 @@ pub(crate) const LOOPS: [Loop; 5] = [
     },
 ];
 
-/// Checksum of values, which depends on their order.
+/// Returns a checksum of values, which depends on their order.
 fn in_order(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, |sum, value| sum.rotate_left(1) ^ value)
 }

@@ -139,7 +139,7 @@ fn spawn(rounds: &Rounds) -> Outcome {
     rounds.run(|| (), work)
 }
 
-/// Reads a clock, and counts how often it was not before the last time.
+/// Measures reads of a clock. The checksum counts the reads whose time was not before the previous time.
 fn clock<T: PartialOrd>(rounds: &Rounds, now: impl Fn() -> T) -> Outcome {
     let count = rounds.scale(2_000_000);
     let work = |mut last: T| {

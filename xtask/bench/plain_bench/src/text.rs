@@ -47,7 +47,7 @@ pub(crate) const LOOPS: [Loop; 6] = [
     },
 ];
 
-/// A text with letters of one to four bytes, that most programs would call English.
+/// An English text, whose characters take one to four bytes in UTF-8.
 const PARAGRAPH: &str = "The café near the Straße sells naïve jokes, 3 € each; the 🦀 pays in 円. No guest has asked \
                          for a receipt, and none was given: receipts are 4 € each. ";
 
@@ -71,7 +71,7 @@ fn format_lines(rounds: &Rounds) -> Outcome {
 
 fn parse_integers(rounds: &Rounds) -> Outcome {
     let numbers = Random::new().numbers(rounds.scale(1_000_000));
-    // Of all lengths.
+    // The numbers have all lengths.
     let numbers = (0..64).cycle().zip(numbers).map(|(shift, number)| (number >> shift).to_string());
     let text = numbers.collect::<Vec<_>>().join(" ");
     let work = |text: &str| {
@@ -81,7 +81,7 @@ fn parse_integers(rounds: &Rounds) -> Outcome {
     rounds.run(|| black_box(text.as_str()), work)
 }
 
-/// Numbers with up to 17 digits, and their number.
+/// Returns numbers with up to 17 digits.
 fn floats(rounds: &Rounds, count: usize) -> Vec<f64> {
     let mut random = Random::new();
     (0..rounds.scale(count)).map(|_| random.between(-1e3, 1e3)).collect()

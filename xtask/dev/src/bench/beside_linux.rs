@@ -1,4 +1,4 @@
-//! A program in a guest of uhyve's process engine, and the same as a process of this host, both pinned to the
+//! Runs a program as a guest of uhyve's process engine and as a process of this host. Both are pinned to the
 //! same CPUs.
 
 use std::fs;
@@ -24,8 +24,8 @@ pub(super) struct BesideLinux {
 }
 
 impl BesideLinux {
-    /// Builds the example; `None`, with a message, if the engine does not run code at full speed on this
-    /// host.
+    /// Builds the example for guest and host. If the engine does not run code at full speed on this host,
+    /// prints a message and returns `None`.
     pub(super) fn prepare(example_name: &str) -> Result<Option<Self>> {
         let uhyve = Uhyve::check(setup::uhyve()?)?;
         if !uhyve.works(Engine::Process) {
@@ -38,18 +38,19 @@ impl BesideLinux {
         Ok(Some(Self { uhyve, image, program, cpus }))
     }
 
-    /// Number of CPUs that guest and process may have.
+    /// Returns the maximum number of CPUs of guest and process.
     pub(super) fn max_cpus(&self) -> usize {
         self.cpus.len()
     }
 
-    /// The last `count` CPUs, as a list of taskset(1). The first one often handles more interrupts.
+    /// Returns a list of `count` CPUs for taskset(1). Takes the last CPUs, because the first CPU often
+    /// handles more interrupts.
     fn list(&self, count: usize) -> String {
         let cpus = &self.cpus[self.cpus.len().saturating_sub(count)..];
         cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// The command of the guest with `count` CPUs. The program's arguments follow.
+    /// Returns the command of the guest with `count` CPUs. The caller appends the program's arguments.
     pub(super) fn guest(&self, count: usize, memory: &str, timeout: Duration) -> Command {
         let mut command = pinned(&self.uhyve.program, &self.list(count));
         command.args(["--engine", &Engine::Process.to_string(), "--cpus", &count.to_string()]);
@@ -58,7 +59,7 @@ impl BesideLinux {
         command
     }
 
-    /// The command of the process with `count` CPUs. The program's arguments follow.
+    /// Returns the command of the process with `count` CPUs. The caller appends the program's arguments.
     pub(super) fn process(&self, count: usize) -> Command {
         pinned(&self.program, &self.list(count))
     }

@@ -56,8 +56,8 @@ impl Bench {
             let guest = Guest { memory, board, ..self.guest(&self.boot_mark) };
             measure(|run| instructions(&counting(guest.clone(), run)))
         };
-        // Without an image the loader prints an error: the time of QEMU, firmware and the switch to 64-bit
-        // mode alone.
+        // Without an image, the loader only prints an error. So this measures the time of QEMU, the firmware
+        // and the switch to 64-bit mode alone.
         let time = |image, board| measure(|_| self.microseconds(image, board));
         let image = Some(self.hello_world.as_path());
         Ok(json!({
@@ -87,7 +87,7 @@ impl Bench {
     }
 }
 
-/// Returns the median of [`RUNS`] runs, which get their numbers.
+/// Returns the median of [`RUNS`] runs. Each run gets its number.
 fn measure(run: impl Fn(usize) -> Result<u64>) -> Result<u64> {
     (0..RUNS).map(run).collect::<Result<_>>().map(median)
 }

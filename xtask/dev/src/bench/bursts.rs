@@ -1,10 +1,10 @@
-//! The suite `bursts`: HTTP clients that connect at the same time to `examples/httpd`, as a process of the
-//! host and in guests behind a forwarded port.
+//! The suite `bursts`: many HTTP clients connect to `examples/httpd` at the same time. The server runs as a
+//! process of the host, and in guests behind a forwarded port.
 //!
 //! Each system serves bursts of three sizes ([`crate::burst`] is the load generator). The figures are the
-//! number of clients that failed, and percentiles of the time until a client was served. The process of the
-//! host shows how much of these times is due to the host's own TCP. The last burst of each system is also
-//! drawn as a curve.
+//! number of clients that failed, and percentiles of the time until a client was served. The figures of the
+//! host's process show how much of these times is due to the host's own TCP. The last burst of each system is
+//! also drawn as a curve.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -33,17 +33,17 @@ const CLIENTS: [usize; 3] = [200, 1_000, 5_000];
 /// Number of bursts of each size, whose medians are the figures.
 const RUNS: usize = 3;
 
-/// Limit of the time until all clients of a burst are served.
+/// Time limit for all clients of a burst to be served.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Limit of the time until a server accepts connections.
+/// Time limit for a server to accept connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Port of the server in a guest.
 const PORT: u16 = 8080;
 
-/// Name of a system in the figures. The process of the host is reached over the loopback device, guests by a
-/// forwarded port.
+/// Returns the name of a system in the figures. Clients reach the process of the host over the loopback
+/// device, and guests through a forwarded port.
 const fn name(system: System) -> &'static str {
     match system {
         System::Linux => "Linux",
@@ -62,12 +62,12 @@ struct Programs {
     native: PathBuf,
 }
 
-/// A running server, killed when this is dropped.
+/// A running server, which is killed when this value is dropped.
 #[derive(Debug)]
 struct Server {
     child: Child,
     address: SocketAddr,
-    /// The network of a guest in QEMU, which ends after QEMU.
+    /// The user-mode network of a guest in QEMU. It ends after QEMU.
     _network: Option<UserNetwork>,
     /// Files of QEMU.
     _folder: TempDir,
@@ -89,7 +89,8 @@ impl Server {
                 (qemu(programs, &network, folder.path())?, Some(network))
             }
         };
-        // QEMU closes the console when its standard input is closed.
+        // Standard input is a pipe that stays open, because QEMU closes the console when its standard input
+        // is closed.
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let child = child.with_context(|| format!("cannot start the server: {}", name(system)))?;
         let server = Self { child, address, _network: network, _folder: folder };
@@ -104,7 +105,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }
@@ -170,12 +171,12 @@ pub(super) fn main() -> Result<Value> {
     Ok(Value::Object(figures))
 }
 
-/// Milliseconds, to a tenth.
+/// Returns milliseconds, rounded to tenths.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// Failures of all bursts, and the median of each percentile.
+/// Returns the failures of all bursts, and the median of each percentile, as JSON.
 fn to_json(bursts: &[Burst]) -> Value {
     let [p50, p99, max] = [50, 99, 100].map(|percent| {
         let mut times: Vec<_> = bursts.iter().map(|burst| burst.percentile(percent)).collect();
@@ -186,7 +187,8 @@ fn to_json(bursts: &[Burst]) -> Value {
     json!({ "failed": failed, "p50_ms": p50, "p99_ms": p99, "max_ms": max })
 }
 
-/// The time within which each share of the clients of a burst was served.
+/// Returns the curve of a burst: for each percentage, the time within which that share of the clients was
+/// served.
 fn curve(system: System, burst: &Burst) -> PercentileCurve {
     let milliseconds = (1..=100).map(|percent| milliseconds(burst.percentile(percent))).collect();
     PercentileCurve { name: name(system), color: system.color(), milliseconds }

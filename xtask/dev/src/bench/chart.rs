@@ -16,13 +16,13 @@ use plotters::style::Color;
 /// Width and height of a chart in pixels.
 pub(super) const SIZE: (u32, u32) = (760, 460);
 
-/// The font of all text but titles, and its size.
+/// The font of all text except titles, and its size.
 pub(super) const FONT: (&str, u32) = ("sans-serif", 14);
 
 /// The colour of uhyve.
 pub(super) const RED: RGBColor = RGBColor(214, 39, 40);
 
-/// The colour of uhyve on KVM, beside a process.
+/// The colour of uhyve on KVM, in charts that also show uhyve's process engine.
 pub(super) const PURPLE: RGBColor = RGBColor(148, 103, 189);
 
 /// The colour of QEMU.
@@ -58,7 +58,8 @@ pub(super) struct PercentileCurve {
     pub(super) milliseconds: Vec<f64>,
 }
 
-/// Draws a line for each system: the time within which each share of something is done.
+/// Draws a line for each system: for each percentage, the time within which that share of the operations was
+/// done.
 pub(super) fn draw_percentiles(
     file: &Path,
     title: &str,

@@ -1,5 +1,5 @@
-//! Suites in instructions: `xtask/bench/core_bench` in a guest of this kernel and in a Linux guest on the
-//! same host.
+//! Suites that count instructions: `xtask/bench/core_bench` runs in a guest of this kernel and in a Linux
+//! guest on the same host.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use super::{COUNT_INSTRUCTIONS, example};
 use xtask::qemu::{End, Guest, Input};
 use xtask::{program, setup};
 
-/// Name of the calibration figure: ticks of the time-stamp counter in an instruction.
+/// Name of the calibration figure: ticks of the time-stamp counter per instruction.
 const TICKS_PER_INSTRUCTION: &str = "ticks of an instruction";
 
-/// Maximum deviation of the calibration figure from 1: on Linux it includes timer interrupts.
+/// Maximum deviation of the calibration figure from 1. On Linux, the figure includes timer interrupts.
 const MAX_TICKS_ERROR: f64 = 0.02;
 
 /// Figures by operation.
@@ -28,7 +28,7 @@ pub(super) fn main() -> Result<Value> {
     instructions(&CORE)
 }
 
-/// Measures operations, prints and returns their figures.
+/// Measures operations, and prints and returns their figures.
 pub(super) fn instructions(operations: &[Operation]) -> Result<Value> {
     let ours = ours(operations)?;
     let linux = Linux::with_init("core_bench").and_then(|linux| {
@@ -61,12 +61,13 @@ fn show(figure: Option<&f64>) -> String {
     figure.map_or_else(|| "not available".to_owned(), |figure| format!("{figure:.1}"))
 }
 
-/// The operations that are measured in instructions.
+/// Returns the operations that are measured in instructions.
 fn counted(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     operations.iter().filter(|operation| operation.count != Count::No)
 }
 
-/// The operations of each guest, by their names on the command line.
+/// Divides the operations among guests. Returns the operations of each guest, as their names on the command
+/// line.
 fn runs(operations: &[Operation]) -> Vec<Vec<&'static str>> {
     let is_alone = |operation: &&Operation| matches!(operation.count, Count::Threads(_));
     let (alone, together): (Vec<_>, Vec<_>) = counted(operations).partition(is_alone);
@@ -94,7 +95,8 @@ fn ours(operations: &[Operation]) -> Result<Figures> {
     })
 }
 
-/// Collects the figures of all guests; `run` boots a guest with the operations' names and returns its output.
+/// Collects the figures of all guests. `run` boots a guest that measures the named operations, and returns
+/// its output.
 fn measure(operations: &[Operation], run: impl Fn(&[&str]) -> Result<Vec<u8>>) -> Result<Figures> {
     let mut figures = Figures::new();
     for names in runs(operations) {

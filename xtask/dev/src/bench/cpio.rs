@@ -1,9 +1,9 @@
 //! Archives in cpio's format `newc`, which Linux unpacks as its initramfs.
 //!
-//! The kernel's `Documentation/driver-api/early-userspace/buffer-format.rst` specifies the format: each entry
-//! is a magic number, 13 fields of eight hexadecimal digits, the name with a terminating zero, and the
-//! contents; name and contents are padded to a multiple of four bytes. An entry with the name `TRAILER!!!`
-//! ends the archive.
+//! Linux's `Documentation/driver-api/early-userspace/buffer-format.rst` specifies the format. An entry
+//! consists of a magic number, 13 fields of eight hexadecimal digits, the name with a terminating zero, and
+//! the contents. Name and contents are padded to a multiple of four bytes. An entry with the name
+//! `TRAILER!!!` ends the archive.
 
 /// Magic number of an entry.
 const MAGIC: &str = "070701";
@@ -22,9 +22,9 @@ pub(super) enum EntryType<'a> {
     Device(u32, u32),
 }
 
-/// Returns an archive of entries with their paths, each directory before its contents.
+/// Returns an archive of entries with their paths. The caller puts each directory before its contents.
 ///
-/// `None` if a file or a name is larger than the format allows.
+/// Returns `None` if a file or a name is larger than the format allows.
 pub(super) fn archive(entries: &[(&str, EntryType<'_>)]) -> Option<Vec<u8>> {
     let mut archive = Vec::new();
     for (number, &(name, kind)) in (1..).zip(entries) {
@@ -39,14 +39,14 @@ pub(super) fn archive(entries: &[(&str, EntryType<'_>)]) -> Option<Vec<u8>> {
     Some(archive)
 }
 
-/// Appends an entry; `about` is its inode number and mode, and the major and minor number of the device that
-/// it is.
+/// Appends an entry. `about` consists of the inode number, the mode, and the major and minor number if the
+/// entry is a device.
 fn append(archive: &mut Vec<u8>, name: &str, about: [u32; 4], contents: &[u8]) -> Option<()> {
     let [number, mode, major, minor] = about;
     let (size, name_size) = (u32::try_from(contents.len()).ok()?, u32::try_from(name.len() + 1).ok()?);
-    // Inode number, mode, user, group, links, modification time, size, major and minor number of the file
-    // system's device and of the device that the file is, size of the name, and a checksum that this format
-    // does not use.
+    // The fields: inode number, mode, user, group, links, modification time, size, major and minor number of
+    // the file system's device, major and minor number of this entry if it is a device, size of the name, and
+    // a checksum that this format does not use.
     let fields = [number, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
     archive.extend_from_slice(MAGIC.as_bytes());
     archive.extend(fields.iter().flat_map(|field| format!("{field:08X}").into_bytes()));

@@ -1,5 +1,5 @@
-//! Debian's Linux kernel for virtual machines, which Linux guests boot: downloaded and unpacked, not
-//! installed.
+//! Debian's Linux kernel for virtual machines, which Linux guests boot. It is downloaded and unpacked, but
+//! not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use xtask::{process, workspace};
 /// Metapackage of the current kernel for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// The modules of virtio-net over PCI. A kernel may have some of them built in.
+/// The modules of virtio-net over PCI. A few of them may be built into the kernel.
 const MODULES: [&str; 8] = [
     "virtio",
     "virtio_ring",
@@ -37,7 +37,7 @@ pub(super) struct LinuxKernel {
 }
 
 impl LinuxKernel {
-    /// Returns the kernel of an earlier run, else downloads it.
+    /// Returns the kernel that an earlier run has downloaded, or else downloads it.
     pub(super) fn get() -> Result<Self> {
         let folder = folder()?;
         let modules = folder.join(MODULES_FOLDER);
@@ -101,7 +101,7 @@ fn download(folder: &Path, modules: &Path) -> Result<PathBuf> {
     Ok(place)
 }
 
-/// Collects [`MODULES`] of an unpacked package in a folder, which then replaces `place`.
+/// Copies [`MODULES`] from an unpacked package to a folder, which then replaces the folder `place`.
 fn extract_modules(tree: &Path, work: &Path, place: &Path) -> Result<()> {
     let chosen = work.join(MODULES_FOLDER);
     fs::create_dir(&chosen)?;
@@ -137,7 +137,7 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() && !path.is_symlink()
 }
 
-/// Finds the package of the kernel image in the output of `apt-cache depends`.
+/// Returns the package of the kernel image, from the output of `apt-cache depends`.
 fn image_package(dependencies: &str) -> Option<&str> {
     let mut packages = dependencies.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
     packages.find(|package| package.starts_with("linux-image-") && package.ends_with("-cloud-amd64"))

@@ -6,16 +6,17 @@ use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::memory_size::MemorySize;
 use xtask::qemu::{End, Guest, Input};
 
-/// Makes QEMU count instructions as time. The seed determines QEMU's random numbers, which decide the
-/// addresses of the image and its memory. So the number of instructions is the same in each run with one
+/// Makes QEMU count instructions as time. The seed determines QEMU's random numbers, and these determine the
+/// addresses of the image and its memory. So the number of instructions is the same in each run with the same
 /// seed.
 pub(crate) fn counting(guest: Guest, seed: usize) -> Guest {
-    // `sleep=off`: while the guest waits, virtual time jumps to the next timer. By default the time-stamp
-    // counter follows the host's clock then, and the count depends on the load of the host.
+    // With `sleep=off`, virtual time jumps to the next timer while the guest waits. By default, the
+    // time-stamp counter would follow the host's clock meanwhile, and the count would depend on the load of
+    // the host.
     guest.with_options(&["-icount", "shift=0,sleep=off", "-seed", &seed.to_string()])
 }
 
-/// Runs a guest, which must exit with 0; returns its output.
+/// Runs a guest, and returns its output. Fails if the exit status is not 0.
 pub(crate) fn run(guest: &Guest) -> Result<String> {
     let (end, output) = guest.capture(Input::Bytes(Vec::new()))?;
     let text = String::from_utf8_lossy(&output).into_owned();
@@ -23,15 +24,15 @@ pub(crate) fn run(guest: &Guest) -> Result<String> {
     Ok(text)
 }
 
-/// Returns the instructions from reset to `main`, which `boot_mark` prints in a guest that [counts](counting)
-/// them.
+/// Returns the number of instructions from reset to `main`. The guest must run `boot_mark`, which prints the
+/// number, and [count instructions](counting).
 pub(crate) fn instructions(guest: &Guest) -> Result<u64> {
     let output = run(guest)?;
     let number = output.lines().find_map(|line| line.strip_prefix("counter at main: "));
     number.context("boot_mark printed no number")?.trim().parse().context("boot_mark printed no number")
 }
 
-/// Returns the least of some sizes of memory in MiB with which a guest `works`.
+/// Returns the smallest memory in MiB, among `sizes`, with which a guest works according to `works`.
 pub(crate) fn least_memory_mib(
     sizes: RangeInclusive<u32>,
     works: impl Fn(MemorySize) -> Result<bool>,

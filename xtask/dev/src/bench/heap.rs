@@ -42,7 +42,7 @@ pub(super) fn main() -> Result<Value> {
     Ok(Value::Object(all))
 }
 
-/// Measures a guest with as many CPUs and threads.
+/// Measures a guest with `count` CPUs and threads.
 fn measure(count: u32) -> Result<Figures> {
     let (loader, image) = (setup::loader()?, example("heap_scaling")?);
     let guest = Guest {

@@ -1,10 +1,11 @@
-//! The suite `hypervisor` on KVM: uhyve beside QEMU, with the same images on the same host, in turns.
+//! The suite `hypervisor` on KVM: compares uhyve with QEMU, with the same images on the same host. The two
+//! take turns.
 //!
 //! The start of a guest consists of the VMM's own start, firmware, the loader, the kernel and the program. To
-//! measure the parts, the suite boots guests that write a byte at different points, and takes the time from
-//! exec until the byte arrives: a firmware of a few instructions, an image whose entry is overwritten by such
-//! code, and the unchanged hello_world. While another guest runs, the suite reads the VMM's memory, threads
-//! and files from `/proc`. Where KVM emulates in software, the images have no floating-point instructions.
+//! measure the parts, the suite boots guests that write their first byte at different points, and takes the
+//! time from exec until the byte arrives. These guests are a firmware of a few instructions, an image with
+//! such instructions at its entry, and the unchanged hello_world. While another guest runs, the suite reads
+//! the VMM's memory, threads and files from `/proc`. If KVM emulates in software, soft-float images are used.
 
 use std::ffi::OsString;
 use std::fs;
@@ -33,7 +34,8 @@ const SETTLE_TIME: Duration = Duration::from_millis(500);
 /// `mov dx, 0x3f8; mov al, 'x'; out dx, al; out 0xe9, al; hlt; jmp $-1`.
 const FIRST_BYTE_CODE: [u8; 12] = [0x66, 0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xe6, 0xe9, 0xf4, 0xeb, 0xfd];
 
-/// 16-bit code that writes a byte to the first serial port of a PC, then halts forever: for the reset vector.
+/// 16-bit code for the reset vector, which writes a byte to the first serial port of a PC, then halts
+/// forever.
 const FIRST_BYTE_CODE_16: [u8; 9] = [0xba, 0xf8, 0x03, 0xb0, b'x', 0xee, 0xf4, 0xeb, 0xfd];
 
 /// Size of the firmware's file; its last 16 bytes are at the reset vector.
@@ -61,9 +63,10 @@ type Row = [u64; VMMS.len()];
 /// A guest that is booted.
 #[derive(Clone, Copy, Debug)]
 enum BootedGuest {
-    /// A firmware that writes a byte first, in place of QEMU's; uhyve has no firmware and boots `Entry`.
+    /// A firmware, in place of QEMU's own, that writes a byte at once. uhyve has no firmware, and boots
+    /// `Entry` instead.
     Firmware,
-    /// hello_world, with code that writes a byte in place of the kernel's first instructions.
+    /// hello_world, whose first instructions in the kernel are replaced by code that writes a byte.
     Entry,
     /// hello_world, unchanged.
     Greeting,
@@ -71,7 +74,7 @@ enum BootedGuest {
     Ticks,
 }
 
-/// Measures all figures, prints and returns them; null if the host has no KVM.
+/// Measures all figures, and prints and returns them. Returns null if the host has no KVM.
 pub(super) fn main() -> Result<Value> {
     if !Path::new("/dev/kvm").exists() {
         eprintln!("hypervisor: not available: there is no /dev/kvm");
@@ -156,7 +159,7 @@ impl Bench {
         Ok((microseconds(running.first_byte()?)?, microseconds(running.end()?)?))
     }
 
-    /// Measures memory, threads and files of the VMMs while a guest runs.
+    /// Measures memory, threads and open files of the VMMs while a guest runs.
     fn sizes(&self) -> Result<Vec<(&'static str, Row)>> {
         let mut figures: Vec<Footprint> = Vec::new();
         for vmm in VMMS {
@@ -272,8 +275,8 @@ impl Footprint {
         Ok(footprint)
     }
 
-    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The mapping with the size of the guest's
-    /// memory is that memory.
+    /// Adds the mappings of `/proc/PID/smaps` (proc_pid_smaps(5)). The guest's memory is recognised as the
+    /// mapping of size `guest_size`.
     fn add(&mut self, mappings: &str, guest_size: u64) -> Result<()> {
         let (mut is_guest, mut guests) = (false, 0);
         for line in mappings.lines() {

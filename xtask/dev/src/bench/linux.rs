@@ -1,7 +1,7 @@
 //! Linux guests: Debian's kernel for virtual machines, with a program as its only process.
 //!
-//! The program is linked statically, so that it needs no other file. When it exits, Linux panics, because
-//! that was the init process, and reboots at once, which ends QEMU.
+//! The program is linked statically, so that it needs no other file. It is the init process: when it exits,
+//! Linux panics and reboots at once, which ends QEMU.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,11 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The console device, `/dev/console`.
 pub(super) const CONSOLE: EntryType<'_> = EntryType::Device(5, 1);
 
-/// Linux's command line: the console, few messages, and an immediate reboot after a panic, by a triple fault.
+/// Linux's command line: the console, few messages, and an immediate reboot by a triple fault after a panic.
 pub(super) const OPTIONS: &str = "console=ttyS0 quiet panic=-1 reboot=t";
 
-/// Arguments of `linux_init` before those of the program: the loopback interface, and the program's path.
+/// Arguments of `linux_init`, which precede the arguments of the program: the loopback interface, and the
+/// program's path.
 const LOOPBACK: &str = "lo /program ";
 
 /// A Linux guest with one program.
@@ -30,19 +31,19 @@ const LOOPBACK: &str = "lo /program ";
 pub(super) struct Linux {
     kernel: LinuxKernel,
     file_system: PathBuf,
-    /// Arguments of the first process before those of the program.
+    /// Arguments of the first process, which precede the arguments of the program.
     init_arguments: &'static str,
 }
 
 impl Linux {
-    /// A guest whose first process is the example: downloads the kernel if it is missing, and builds the
-    /// program.
+    /// Returns a guest whose first process is the example. Downloads the kernel if it is missing, and builds
+    /// the example.
     pub(super) fn with_init(example: &str) -> Result<Self> {
         Self::prepare(example, &[("init", example)], "")
     }
 
-    /// A guest whose first process is `linux_init`. It sets up the loopback interface, and then starts the
-    /// example.
+    /// Returns a guest whose first process is `linux_init`, which sets up the loopback interface and then
+    /// starts the example.
     pub(super) fn with_loopback(example: &str) -> Result<Self> {
         Self::prepare(example, &[("init", "linux_init"), ("program", example)], LOOPBACK)
     }
@@ -63,10 +64,11 @@ impl Linux {
         Ok(Self { kernel, file_system, init_arguments })
     }
 
-    /// The guest with arguments of the program, on the default machine.
+    /// Returns the guest with arguments of the program, on the default machine.
     pub(super) fn guest(&self, arguments: &[&str]) -> Guest {
         let mut guest = Guest::new(self.kernel.image.clone(), Some(self.file_system.clone()), "init".into());
-        // Overrides the command line for this kernel: QEMU uses the last `-append`.
+        // This `-append` overrides an earlier one with the command line for this project's kernel: QEMU uses
+        // the last one.
         let options = format!("{OPTIONS} -- {}{}", self.init_arguments, arguments.join(" "));
         guest.extra_options = vec!["-append".to_owned(), options];
         guest

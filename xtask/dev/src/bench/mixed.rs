@@ -1,6 +1,6 @@
-//! The suite `mixed`: threads, messages, sleeps, locks and files beside threads that compute, in a guest and
-//! on Linux, in turns: in uhyve's process engine beside a process of this host, both pinned to as many CPUs,
-//! and in QEMU beside a Linux guest.
+//! The suite `mixed`: measures threads, messages, sleeps, locks and files while other threads compute. It
+//! compares a guest of uhyve's process engine with a process of this host, both pinned to the same CPUs, and
+//! a guest in QEMU with a Linux guest. Guest and Linux take turns.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,10 +30,11 @@ const BUSY: [usize; 3] = [0, 1, 2];
 /// Number of runs of guest and Linux, whose median is the figure.
 const RUNS: usize = 3;
 
-/// For how long each work is measured in a run, in seconds.
+/// Duration of the measurement of each work in a run, in seconds.
 const SECONDS: &str = "2";
 
-/// Suffix of a figure's name. With it, the name is that of the computing threads' share beside the same work.
+/// Suffix of a figure's name. A name with the suffix is that of the share of the computing threads during the
+/// same work.
 const COMPUTING: &str = "; computing threads";
 
 /// Time limit of a guest. QEMU on a busy machine takes long to start Linux.
@@ -45,11 +46,12 @@ const MEMORY: &str = "256M";
 /// Figures of each run, by name.
 type Figures = BTreeMap<String, Vec<f64>>;
 
-/// Runs the program on one of the two machines, with a number of CPUs and with arguments; returns its output.
+/// Runs the program in the guest or on Linux, with a number of CPUs and with arguments. Returns the program's
+/// output.
 type Run<'a> = &'a dyn Fn(usize, &[&str]) -> Result<String>;
 
-/// Measures in a process, prints and returns the figures; null if the engine does not run code at full speed
-/// on this host.
+/// Measures on the process engine, and prints and returns the figures. Returns null if the engine does not
+/// run code at full speed on this host.
 pub(super) fn in_process() -> Result<Value> {
     let Some(bench) = BesideLinux::prepare(PROGRAM)? else { return Ok(Value::Null) };
     let guest = |cpus, words: &[&str]| process::output(bench.guest(cpus, MEMORY, TIMEOUT).args(words));
@@ -57,7 +59,7 @@ pub(super) fn in_process() -> Result<Value> {
     measure(bench.max_cpus(), &guest, &linux)
 }
 
-/// Measures in QEMU, prints and returns the figures; null if there is no Linux guest.
+/// Measures in QEMU, and prints and returns the figures. Returns null if there is no Linux guest.
 pub(super) fn in_qemu() -> Result<Value> {
     let linux = match Linux::with_loopback(PROGRAM) {
         Ok(linux) => linux,
@@ -84,14 +86,14 @@ pub(super) fn in_qemu() -> Result<Value> {
     measure(thread::available_parallelism()?.get(), &guest, &linux)
 }
 
-/// The guest on the suite's machine: a PC, since on `microvm` Linux has only the PIT to measure the rate of
-/// the time-stamp counter, and on a busy host stops without a clock.
+/// Returns the guest on the suite's machine type, a PC. On `microvm`, Linux could measure the rate of the
+/// time-stamp counter only with the PIT. On a busy host that fails, and Linux stops without a clock.
 fn on_machine(guest: Guest, cpus: usize) -> Result<Guest> {
     let memory = MEMORY.parse().map_err(anyhow::Error::msg)?;
     Ok(Guest { board: Board::Pc, memory, cpus: u32::try_from(cpus)?, timeout: Some(TIMEOUT), ..guest })
 }
 
-/// Measures with each number of CPUs and of computing threads; prints and returns the figures.
+/// Measures with each number of CPUs and of computing threads. Prints and returns the figures.
 fn measure(max_cpus: usize, ours: Run<'_>, linux: Run<'_>) -> Result<Value> {
     let mut all = Map::new();
     for cpus in CPUS.into_iter().filter(|&cpus| cpus <= max_cpus) {
@@ -116,7 +118,7 @@ fn print(name: &str, row: &Value) {
     println!("{name:<57} {ours:>13.3} {linux:>13.3} {ratio:>8.2}  {shares}");
 }
 
-/// Runs both in turns, and returns the rows of the record by the names of the figures.
+/// Runs guest and Linux in turns. Returns the rows of the record, by the names of the figures.
 fn rows(ours: &dyn Fn() -> Result<String>, linux: &dyn Fn() -> Result<String>) -> Result<Map<String, Value>> {
     let mut figures = [Figures::new(), Figures::new()];
     for _ in 0..RUNS {
@@ -136,7 +138,8 @@ fn rows(ours: &dyn Fn() -> Result<String>, linux: &dyn Fn() -> Result<String>) -
     Ok(rows)
 }
 
-/// A row of the record: medians of both, of the guest first. The ratio is more than 1 if the guest is better.
+/// Returns a row of the record: the medians of the guest and of Linux, and their ratio, which is above 1 if
+/// the guest is better.
 fn row(name: &str, figures: &[Figures; 2]) -> Option<Value> {
     let of = |name: &str| figures.each_ref().map(|figures| figures.get(name).and_then(|runs| median(runs)));
     let ([ours, linux], shares) = (of(name), of(&format!("{name}{COMPUTING}")));
@@ -177,7 +180,7 @@ mod tests {
             ["computing_ours", "computing_linux"].map(|key| echo[key].as_f64()),
             [Some(0.9), Some(1.1)]
         );
-        // A shorter time is better.
+        // For times, the shorter one is better.
         assert_eq!(sleep["ratio"].as_f64(), Some(0.5));
         assert_eq!(sleep.get("computing_ours"), None);
     }

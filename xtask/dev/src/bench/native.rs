@@ -1,7 +1,7 @@
-//! Suites in nanoseconds: `xtask/bench/core_bench` in a guest of uhyve and as a process of this host, in
-//! turns.
+//! Suites that measure nanoseconds: `xtask/bench/core_bench` runs in a guest of uhyve and as a process of
+//! this host, in turns.
 //!
-//! Guest and process are pinned to the same CPU; a second figure of the process is without pinning.
+//! Guest and process are pinned to the same CPU. A second figure of the process is measured without pinning.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,10 +17,10 @@ use super::{example, linux};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{process, setup};
 
-/// Number of runs of each of the three. In each run the program takes the median of five rounds.
+/// Number of runs in each [`Environment`]. In each run, the program takes the median of five rounds.
 const RUNS: usize = 11;
 
-/// Where the program runs.
+/// Environment in which the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Environment {
     /// In the guest.
@@ -39,11 +39,11 @@ type Figures = BTreeMap<(Environment, String), Vec<f64>>;
 /// Path of the mounted folder in the guest.
 const MOUNT: &str = "/srv";
 
-/// Environment variable that names `core_bench`'s folder.
+/// Environment variable with the path of the folder that `core_bench` uses.
 const FOLDER: &str = "CORE_BENCH_FOLDER";
 
-/// Measures all figures, prints and returns them; null if the engine does not run code at full speed on this
-/// host. The files are in memory, or in a folder of the host.
+/// Measures all figures, and prints and returns them. Returns null if the engine does not run code at full
+/// speed on this host. The files are in `folder`, a folder of the host, or else in memory.
 pub(super) fn main(engine: Engine, operations: &[Operation], folder: Option<&Path>) -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(engine) {
@@ -72,7 +72,7 @@ pub(super) fn main(engine: Engine, operations: &[Operation], folder: Option<&Pat
             .map(|environment| figures.get(&(environment, (*name).to_owned())).and_then(|runs| median(runs)));
         let (ours, pinned) = ours.zip(pinned).with_context(|| format!("there are no figures of {name:?}"))?;
         let (unpinned, ratio) = (unpinned.unwrap_or(f64::NAN), pinned / ours);
-        // Compares the rounded figures, which are printed.
+        // Compares the ratio as it is printed, that is, rounded.
         let mark = if (ratio * 10.0).round() < aim * 10.0 { " missed" } else { "" };
         println!("{name:<44} {ours:>9.1} {pinned:>12.1} {ratio:>7.1} {aim:>6} {unpinned:>14.1}{mark}");
         let row =
@@ -89,7 +89,7 @@ pub(super) fn median(runs: &[f64]) -> Option<f64> {
     runs.get(runs.len() / 2).copied()
 }
 
-/// The program for guest and host.
+/// The program, built for guest and host.
 #[derive(Debug)]
 struct Bench<'a> {
     /// The folder of the host.
@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
         let (image, program) = (example("core_bench")?, linux::native("core_bench")?);
         let status = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
         let cpus = allowed_cpus(&status).context("/proc/self/status has no Cpus_allowed_list")?;
-        // The first one often handles more interrupts.
+        // Takes the last CPU, because the first CPU often handles more interrupts.
         let cpu = cpus.last().context("there is no CPU")?.to_string();
         Ok(Self { folder, uhyve, engine, image, program, cpu })
     }
@@ -124,7 +124,7 @@ impl<'a> Bench<'a> {
         Ok(parse(&process::output(&mut command)?))
     }
 
-    /// The command of the guest.
+    /// Returns the command of the guest.
     fn guest(&self) -> Command {
         let mut command = pinned(&self.uhyve.program, &self.cpu);
         command.args(["--engine", &self.engine.to_string(), "--memory", MEMORY]);

@@ -1,13 +1,13 @@
-//! The suite `net`: one program as a server in guests of this kernel, in Linux guests on the same host, and
-//! on the host itself.
+//! The suite `net`: measures the same server program in guests of this kernel, in Linux guests on the same
+//! host, and on the host itself.
 //!
-//! Server and client are `xtask/bench/net_bench` and, for HTTP, `examples/httpd` and wrk; in the suite `web`,
-//! which this module measures, too, `examples/web` and wrk. Guests are at a tap, the client is on the host.
-//! The suite runs in a network namespace of its own: its names and addresses do not collide with the host's,
-//! and the kernel removes all of it, however the suite ends.
+//! Server and client are `xtask/bench/net_bench`, and for HTTP `examples/httpd` and wrk. This module also
+//! measures the suite `web`, with `examples/web` and wrk. The client runs on the host; most guests are
+//! connected by a tap. The suite runs in its own network namespace. So its names and addresses do not collide
+//! with the host's, and the host's kernel removes all its devices even if the suite is killed.
 //!
 //! [`main`] makes the `NetBenchPlan` outside of the namespace, where programs can be built and packages
-//! installed; [`inside`] executes it.
+//! installed. [`inside`] executes the plan in the namespace.
 
 mod aims;
 mod client;
@@ -53,7 +53,7 @@ pub(super) fn main(selection: &NetSelection, platform: Option<BenchPlatform>) ->
     serde_json::from_str(&text).context("cannot parse the figures")
 }
 
-/// Executes the plan: the command `net-bench`, which [`main`] starts in a network namespace of its own.
+/// Executes the plan. This is the command `net-bench`, which [`main`] starts in a new network namespace.
 pub(crate) fn inside(plan: &NetBenchPlan) -> Result<()> {
     namespace::end_with_parent();
     link::enable_loopback()?;
@@ -77,7 +77,7 @@ pub(crate) fn inside(plan: &NetBenchPlan) -> Result<()> {
     fs::write(&plan.figures, text).with_context(|| format!("cannot write {}", plan.figures.display()))
 }
 
-/// Measures the topics on all systems, as many times as the selection says.
+/// Measures the topics on all systems. Repeats that for the number of runs in the selection.
 fn measure_runs(plan: &NetBenchPlan, figures: &mut Figures) {
     for run in 1..=plan.selection.runs {
         for &system in &plan.selection.systems {

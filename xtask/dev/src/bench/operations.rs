@@ -1,12 +1,12 @@
-//! The operations of `xtask/bench/core_bench` that the suites `core` and `fs` measure. Suites, tables and
-//! pictures take them from here.
+//! The operations of `xtask/bench/core_bench` that the suites `core` and `fs` measure. The suites, the tables
+//! and the pictures use these lists.
 
 use std::time::Duration;
 
 /// Time limit of a guest that measures operations.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Memory of such a guest, whatever its kernel.
+/// Memory of a guest that measures operations, both with this kernel and with Linux.
 pub(super) const MEMORY: &str = "512M";
 
 /// An operation.
@@ -18,25 +18,26 @@ pub(crate) struct Operation {
     pub(crate) word: &'static str,
     /// Measurement in instructions.
     pub(crate) count: Count,
-    /// Minimum ratio of Linux's time to the guest's; `None` if it is not measured in time.
+    /// Minimum ratio of Linux's time to the guest's time. `None` if the operation is not measured in time.
     pub(crate) ratio: Option<f64>,
 }
 
 /// Measurement of an operation in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// Not at all: it would take minutes.
+    /// The operation is not measured in instructions, because that would take minutes.
     No,
-    /// Without an aim.
+    /// The operation is measured, but there is no aim.
     Any,
-    /// With a maximum.
+    /// The aim is a maximum of instructions.
     Max(u32),
-    /// In a guest of its own, since it uses up the memory. The figure is a number of threads, with a minimum.
+    /// The operation runs in a separate guest, because it uses up the memory. The figure is a number of
+    /// threads, and the aim is a minimum.
     Threads(u32),
 }
 
 impl Count {
-    /// The aim.
+    /// Returns the aim, if there is one.
     pub(super) const fn aim(self) -> Option<u32> {
         match self {
             Self::No | Self::Any => None,
@@ -91,8 +92,8 @@ pub(crate) const FS: [Operation; 16] = [
     operation("file of 10,000, searched", "grep", Count::No, 1.0),
 ];
 
-/// The suite `fs` in a folder of the host, beside Linux in the same folder: latency, and time by size of
-/// blocks.
+/// The suite `fs` in a folder of the host, compared with Linux in the same folder: latencies, and times for
+/// several block sizes.
 pub(crate) const MOUNTED: [Operation; 12] = [
     operation("open + close", "open-close", Count::No, NO_AIM),
     operation("metadata", "metadata", Count::No, NO_AIM),
@@ -108,10 +109,10 @@ pub(crate) const MOUNTED: [Operation; 12] = [
     operation("write 1 MiB", "write-1m", Count::No, NO_AIM),
 ];
 
-/// Minimum ratio of operations that are only compared: any ratio passes.
+/// Minimum ratio of operations without an aim: any ratio passes.
 const NO_AIM: f64 = 0.0;
 
-/// The operations as rows of a table, without aims: those are in the record.
+/// Returns the operations as rows of a table. The rows have no aims, because the aims are in the record.
 pub(crate) const fn rows<const COUNT: usize>(
     operations: &[Operation; COUNT],
 ) -> [(&'static str, &'static str); COUNT] {

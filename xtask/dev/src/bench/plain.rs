@@ -1,8 +1,8 @@
-//! The suite `plain`: plain loops over what std offers, in a guest of uhyve's process engine and as a process
-//! of this host, both pinned to the same CPU.
+//! The suite `plain`: measures plain loops that use std, in a guest of uhyve's process engine and as a
+//! process of this host. Both are pinned to the same CPU.
 //!
-//! Other programs make this host slower for seconds at a time. So each loop is measured in pairs: the guest
-//! and the process start one right after the other, and the figure is the median of the ratios of the pairs.
+//! Other programs may slow the host down for seconds at a time. So each loop is measured in pairs, in which
+//! the guest and the process run right after each other. The figure is the median of the ratios of the pairs.
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use xtask::process;
 /// Number of pairs of each loop.
 const PAIRS: usize = 9;
 
-/// Minimum ratio of Linux's time to the guest's.
+/// Minimum ratio of Linux's time to the guest's time.
 const AIM: f64 = 0.95;
 
 /// Time limit of a guest.
@@ -30,8 +30,8 @@ const MEMORY: &str = "1G";
 /// Number of CPUs of guest and process.
 const CPUS: usize = 1;
 
-/// Measures all loops, prints and returns the figures; null if the engine does not run code at full speed on
-/// this host.
+/// Measures all loops, and prints and returns the figures. Returns null if the engine does not run code at
+/// full speed on this host.
 pub(super) fn main() -> Result<Value> {
     let Some(bench) = BesideLinux::prepare("plain_bench")? else { return Ok(Value::Null) };
     let loops = process::output(bench.process(CPUS).arg("--list"))?;
@@ -54,7 +54,8 @@ fn print(title: &str, row: &Value) {
     println!("{title:<72} {ours:>9.2} {linux:>9.2} {ratio:>7.2}{mark}");
 }
 
-/// Runs a loop with a command, and returns its time. The program fails if a checksum is wrong.
+/// Runs a loop with a command, and returns the loop's time. Fails if a checksum is wrong, because the program
+/// then fails.
 fn time(mut command: Command, name: &str, title: &str) -> Result<f64> {
     let text = process::output(command.arg(name))?;
     parse(&text)
@@ -63,8 +64,8 @@ fn time(mut command: Command, name: &str, title: &str) -> Result<f64> {
         .with_context(|| format!("the program printed no time of {title:?}:\n{text}"))
 }
 
-/// Times of both in pairs. Which one is first alternates: what the first one leaves in caches serves both as
-/// often.
+/// Returns pairs of times of the guest and of Linux. The two take turns to be first in a pair, so that each
+/// profits equally often from caches that the other has filled.
 fn pairs(guest: impl Fn() -> Result<f64>, linux: impl Fn() -> Result<f64>) -> Result<Vec<(f64, f64)>> {
     let pair = |number: usize| {
         if number.is_multiple_of(2) {
@@ -78,7 +79,8 @@ fn pairs(guest: impl Fn() -> Result<f64>, linux: impl Fn() -> Result<f64>) -> Re
     (0..PAIRS).map(pair).collect()
 }
 
-/// The row of the record: median times, and the median ratio with two decimals. Above 1 the guest is faster.
+/// Returns the row of the record: the median times, and the median ratio with two decimals. If the ratio is
+/// above 1, the guest is faster.
 fn row(pairs: &[(f64, f64)]) -> Option<Value> {
     let median_of = |figure: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(figure).collect::<Vec<_>>());
     let (ours, linux) = (median_of(|pair| pair.0)?, median_of(|pair| pair.1)?);

@@ -1,10 +1,11 @@
-//! The suite `hypervisor` on the process engine: a guest beside the same program as a plain process of this
-//! host.
+//! The suite `hypervisor` on the process engine: compares a guest with the same program as a plain process of
+//! this host.
 //!
-//! On this engine a guest is a child process of uhyve in a sandbox. The figures show its cost: the time from
-//! exec to the first output and to the exit, and the memory in addition to that of a plain process. Both are
-//! also measured with a hundred programs at once, which share pages. Memory is Pss, summed over uhyve and its
-//! children: a shared page counts in proportion to the processes that share it.
+//! On this engine, a guest is a child process of uhyve in a sandbox. The figures show the cost of that: the
+//! time from exec to the first output and to the exit, and the memory in addition to that of a plain process.
+//! Time and memory are also measured with a hundred programs at once, which share pages. Memory is the sum of
+//! Pss over uhyve and its children: each process counts a shared page divided by the number of processes that
+//! share it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,16 +31,16 @@ const CONCURRENT: usize = 100;
 /// Number of programs that run one after the other.
 const SEQUENTIAL: usize = 1000;
 
-/// Time for which programs run before their memory is measured.
+/// Time that programs run before their memory is measured.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 
-/// Aim: time from starting uhyve to the first output, in microseconds.
+/// Aim for the time from the start of uhyve to the first output, in microseconds.
 const TIME_AIM_US: u64 = 10_000;
 
-/// Aim: memory in addition to that of a plain process, in KiB.
+/// Aim for the memory in addition to that of a plain process, in KiB.
 const MEMORY_AIM_KIB: u64 = 8 << 10;
 
-/// Where the program runs.
+/// Environment in which the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Environment {
     /// In a guest of uhyve.
@@ -53,7 +54,7 @@ const ENVIRONMENTS: [Environment; 2] = [Environment::Guest, Environment::Linux];
 /// A figure of each environment.
 type Row = [u64; ENVIRONMENTS.len()];
 
-/// Measures all figures, prints and returns them; null if the engine does not work on this host.
+/// Measures all figures, and prints and returns them. Returns null if the engine does not work on this host.
 pub(super) fn main() -> Result<Value> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     if !uhyve.works(Engine::Process) {
@@ -153,7 +154,7 @@ impl Bench {
         Ok([time(Environment::Guest)?, time(Environment::Linux)?])
     }
 
-    /// Measures the memory of programs that wait for input. It includes all processes of a guest.
+    /// Measures the memory of programs that wait for input. The memory of a guest includes all its processes.
     fn memory(&self) -> Result<Vec<(&'static str, Row)>> {
         let waiting = |environment, count: usize| {
             let mut programs =
@@ -184,8 +185,8 @@ fn micros(time: Duration) -> Result<u64> {
     Ok(u64::try_from(time.as_micros())?)
 }
 
-/// The memory of a process and of its children, in KiB (Pss: a page counts in proportion to the processes
-/// that share it).
+/// The memory of a process and of its children in KiB, as Pss (each process counts a shared page divided by
+/// the number of processes that share it).
 #[derive(Debug)]
 pub(crate) struct Processes {
     first: u64,

@@ -9,14 +9,14 @@ use tempfile::TempDir;
 
 use xtask::process;
 
-/// A running VMM or other program, killed when this is dropped.
+/// A running VMM or other program, which is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct RunningProcess {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
     start: Instant,
-    /// Files that exist as long as it runs.
+    /// Folder of files that exist as long as the program runs.
     _files: Option<TempDir>,
 }
 
@@ -26,7 +26,7 @@ impl RunningProcess {
         Self::start_with(command, None)
     }
 
-    /// Starts a program with files, which are removed when it has been dropped.
+    /// Starts a program that uses files. They are removed after the program was killed on drop.
     pub(super) fn start_with(mut command: Command, files: Option<TempDir>) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let start = Instant::now();
@@ -42,7 +42,7 @@ impl RunningProcess {
         self.child.id()
     }
 
-    /// Writes bytes to its standard input, which stays open.
+    /// Writes bytes to the program's standard input, which stays open.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.input.write_all(bytes).context("the program reads nothing")
     }
@@ -63,7 +63,7 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }

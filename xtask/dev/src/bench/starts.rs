@@ -1,5 +1,5 @@
-//! The start of hello_world, from exec to the first byte of output: in a process and on KVM by uhyve, in
-//! QEMU, and as a plain process of the host, in turns.
+//! Measures the start of hello_world, from exec to the first byte of output, on four systems that take turns:
+//! uhyve's process engine, uhyve on KVM, QEMU, and a plain process of the host.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +20,7 @@ use xtask::{program, setup, workspace};
 /// Number of starts of each system.
 const STARTS: usize = 51;
 
-/// Name of a system in the figures.
+/// Returns the name of a system in the figures.
 const fn name(system: System) -> &'static str {
     match system {
         System::Linux => "Linux",
@@ -30,13 +30,13 @@ const fn name(system: System) -> &'static str {
     }
 }
 
-/// The program for all systems, and what starts it.
+/// The program for all systems, and the tools that start it.
 #[derive(Debug)]
 struct Programs {
     uhyve: Uhyve,
     loader: PathBuf,
     image: PathBuf,
-    /// Without floating-point instructions if KVM emulates.
+    /// Image for KVM. It is a soft-float image if KVM emulates in software.
     kvm_image: PathBuf,
     native: PathBuf,
 }
@@ -82,7 +82,7 @@ impl Programs {
     }
 }
 
-/// Measures all systems that work on this host, prints and returns the figures, and draws them.
+/// Measures all systems that work on this host. Prints, draws and returns the figures.
 pub(super) fn main() -> Result<Value> {
     let programs = Programs::prepare()?;
     let works = |system: &System| match system {
@@ -114,7 +114,8 @@ pub(super) fn main() -> Result<Value> {
     Ok(Value::Object(figures))
 }
 
-/// The time within which `percent` of the starts were done; `times` is sorted and not empty.
+/// Returns the time within which `percent` percent of the starts were done. `times` must be sorted and not
+/// empty.
 fn percentile(times: &[u64], percent: usize) -> u64 {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.saturating_sub(1)).copied().unwrap_or_default()

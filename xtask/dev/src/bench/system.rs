@@ -1,4 +1,4 @@
-//! The systems that run one program in the suites `bursts` and `starts`, and their colours in charts.
+//! The systems that the suites `bursts` and `starts` compare, and their colours in charts.
 
 use plotters::prelude::RGBColor;
 

@@ -11,11 +11,11 @@ const LISTEN: &str = "0A";
 /// `Documentation/networking/snmp_counter.rst`).
 const COUNTERS: [&str; 4] = ["ListenOverflows", "SyncookiesFailed", "TCPAbortOnData", "TCPAbortOnMemory"];
 
-/// Number of connections that wait to be accepted by the listeners of a port of the host.
+/// Returns the number of connections in the accept queues of all listeners of a port of the host.
 pub(super) fn accept_queue(port: u16) -> Result<u64> {
     let mut sum = 0;
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        // Without IPv6, there is no such file.
+        // Without IPv6, the second file does not exist.
         sum += fs::read_to_string(file).map_or(Ok(0), |table| accept_queue_in(&table, port))?;
     }
     Ok(sum)
@@ -35,14 +35,14 @@ fn accept_queue_in(table: &str, port: u16) -> Result<u64> {
     Ok(sum)
 }
 
-/// The values of [`COUNTERS`].
+/// Returns the values of [`COUNTERS`].
 pub(super) fn counters() -> [(&'static str, u64); 4] {
     let text = fs::read_to_string("/proc/net/netstat").unwrap_or_default();
     COUNTERS.map(|name| (name, counter_in(&text, name)))
 }
 
-/// A counter of `/proc/net/netstat`, which has a line of names above each line of values; 0 if it is not
-/// there.
+/// Returns a counter of `/proc/net/netstat`, or 0 if the counter is not there. The file has a line of names
+/// above each line of values.
 fn counter_in(text: &str, name: &str) -> u64 {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -68,7 +68,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         assert_eq!(accept_queue(address.port()).unwrap(), 0);
         let _clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
-        // The kernel may queue a connection after its client is connected.
+        // The client may be connected before the kernel has queued the connection.
         while accept_queue(address.port()).unwrap() < 3 {
             thread::sleep(Duration::from_millis(1));
         }

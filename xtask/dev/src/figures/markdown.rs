@@ -1,4 +1,4 @@
-//! Markdown of tables: rows, numbers, and the lines of text below.
+//! Formats tables in Markdown: rows, numbers, and the text below a table.
 
 /// Maximum length of a line of text below a table.
 const MAX_LINE: usize = 120;
@@ -9,7 +9,7 @@ pub(super) fn lines(rows: &[Vec<String>]) -> String {
     let line = |cells: &Vec<String>| cells.iter().map(cell).collect::<String>() + "|\n";
     let mut rows = rows.iter();
     let Some(head) = rows.next() else { return String::new() };
-    // A column without a title has text.
+    // A column without a title has text, so it is aligned to the left.
     let rule: String =
         head.iter().skip(1).map(|title| if title.is_empty() { " --- |" } else { " ---: |" }).collect();
     let rule = format!("| --- |{rule}\n");
@@ -17,7 +17,7 @@ pub(super) fn lines(rows: &[Vec<String>]) -> String {
     line(head) + &rule + &body
 }
 
-/// A figure with three digits at least, and commas between thousands.
+/// Returns a figure with at least three digits, and with commas between thousands.
 pub(super) fn number(figure: f64) -> String {
     let decimals = match figure.abs() {
         figure if figure.fract().abs() < 1e-9 || figure >= 100.0 => 0,
@@ -39,7 +39,7 @@ pub(super) fn number(figure: f64) -> String {
     if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
 }
 
-/// Text in lines of at most [`MAX_LINE`] characters.
+/// Returns the text in lines of at most [`MAX_LINE`] characters.
 pub(super) fn wrap(text: &str) -> String {
     let mut out = String::new();
     let mut length = 0;

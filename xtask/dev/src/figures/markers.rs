@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-/// Start of the line above a table, in front of its name.
+/// Start of the line above a table. The table's name follows.
 const BEGIN: &str = "<!-- figures: ";
 
 /// End of the line above a table.
@@ -11,7 +11,8 @@ const BEGIN_END: &str = " -->";
 /// The line below a table.
 const END: &str = "<!-- /figures -->";
 
-/// Replaces the text between each pair of markers by the result of `generate` for the name in the first one.
+/// Replaces the text between each pair of markers by the result of `generate`, which gets the name in the
+/// first marker. Returns the new text.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Suites as pictures: two bars for each operation, on a logarithmic axis.
+//! Draws suites as pictures, with two bars for each operation, on a logarithmic axis.
 
 use anyhow::Result;
 use plotters::chart::{ChartBuilder, SeriesLabelPosition};
@@ -26,11 +26,11 @@ pub(super) struct Picture {
     /// Object of the suite's figures that has the rows; empty if the figures are the rows themselves.
     part: &'static str,
     title: &'static str,
-    /// Keys of the figures of this kernel and of Linux within a row, separated by `/`.
+    /// Paths of the figures of this kernel and of Linux within a row. `/` separates the keys of a path.
     keys: [&'static str; 2],
-    /// Start of the axis, which is no figure above it.
+    /// Value at the start of the axis, not above any figure.
     start: f64,
-    /// Label of the bars of Linux.
+    /// Label of the bars for Linux.
     linux: &'static str,
 }
 
@@ -92,13 +92,13 @@ const MEDIANS: [&str; 2] = ["QEMU/median", "Linux/median"];
 /// Colours of this kernel and of Linux, from the upper bar down.
 const COLORS: [RGBColor; 2] = [RGBColor(214, 39, 40), RGBColor(31, 119, 180)];
 
-/// Height of a bar; the rows are 1 apart.
+/// Height of a bar. The distance of two rows is 1.
 const BAR: f64 = 0.38;
 
-/// Figure that is a number of threads, not of instructions.
+/// Name of a figure that is a number of threads. It is left out, because the axis shows instructions.
 const NOT_INSTRUCTIONS: &str = "threads alive at once";
 
-/// Draws a picture; `None` if the suite is not recorded.
+/// Draws a picture and returns it as SVG. Returns `None` if the record does not have the suite.
 pub(super) fn draw(picture: &Picture, record: &FigureRecord) -> Result<Option<String>> {
     let Some(figures) = record.figures(picture.suite) else { return Ok(None) };
     let figures = if picture.part.is_empty() { Some(figures) } else { figures.get(picture.part) };
@@ -110,7 +110,7 @@ pub(super) fn draw(picture: &Picture, record: &FigureRecord) -> Result<Option<St
     };
     let mut rows: Vec<(&String, &Value)> =
         figures.iter().filter(|(name, _)| *name != NOT_INSTRUCTIONS).collect();
-    // The most instructions on Linux at the top.
+    // The row with the most instructions on Linux is at the top.
     let linux = |row: &Value| of(row, linux).or_else(|| of(row, ours)).unwrap_or_default();
     rows.sort_by(|(_, one), (_, other)| linux(one).total_cmp(&linux(other)));
     let positions: Vec<f64> = (0_u32..).zip(&rows).map(|(position, _)| f64::from(position)).collect();

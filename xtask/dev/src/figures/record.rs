@@ -1,4 +1,5 @@
-//! The record of measurements: for each suite its latest figures, and when, where and how they were measured.
+//! The record of measurements. For each suite, it has the latest figures, and when, where and how they were
+//! measured.
 //!
 //! The record is a JSON file in the repository, so that documents and their figures change in one commit. It
 //! has an object for each suite of `cargo xtask bench`. A run with `--record` replaces only the objects of
@@ -28,7 +29,7 @@ pub(crate) struct FigureRecord {
 }
 
 impl FigureRecord {
-    /// Reads the committed record; an empty one if there is no file.
+    /// Reads the record from its file. Returns an empty record if there is no file.
     pub(crate) fn read() -> Result<Self> {
         Self::read_from(&path())
     }
@@ -43,7 +44,7 @@ impl FigureRecord {
         Ok(Self { suites })
     }
 
-    /// Sets the figures of a suite in the committed record.
+    /// Sets the figures of a suite in the record's file.
     ///
     /// # Errors
     ///
@@ -54,7 +55,7 @@ impl FigureRecord {
         record.write()
     }
 
-    /// Replaces the figures of a suite. Keeps the older ones if the suite measured nothing.
+    /// Replaces the figures of a suite. Keeps the older figures if the suite has measured nothing.
     pub(super) fn set(&mut self, suite: &str, figures: &Value, conditions: &Conditions) {
         if figures.is_null() {
             return;
@@ -79,7 +80,7 @@ impl FigureRecord {
         self.suites.get(suite)?.get("figures")
     }
 
-    /// Returns when, where and how a suite was measured, as text.
+    /// Returns a text that says when, where and how a suite was measured.
     pub(super) fn conditions(&self, suite: &str) -> Option<String> {
         let suite = self.suites.get(suite)?;
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -111,8 +112,8 @@ fn path() -> PathBuf {
 pub(crate) struct Conditions(Map<String, Value>);
 
 impl Conditions {
-    /// Reads the present conditions. It is called before the measurement, so that the load average does not
-    /// include the measurement itself.
+    /// Reads the present conditions. Callers call this function before the measurement, so that the load
+    /// average does not include the measurement itself.
     pub(crate) fn detect() -> Result<Self> {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let kvm = match Uhyve::check(setup::uhyve()?)? {
@@ -129,7 +130,8 @@ impl Conditions {
             "machine": {
                 "cpu": cpu_model(&read("/proc/cpuinfo")?).unwrap_or("unknown CPU"),
                 "cpus": thread::available_parallelism()?.get(),
-                // In KiB, rounded: the kernel keeps a part for itself.
+                // `memory` is in KiB. The result is rounded to GiB, because the kernel keeps a part of the
+                // memory for itself.
                 "memory_gib": (memory + (1 << 19)) >> 20,
                 "kernel": read("/proc/sys/kernel/osrelease")?.trim(),
                 "kvm": kvm,
@@ -162,7 +164,7 @@ fn first_number(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
 }
 
-/// The model of the first processor in proc_cpuinfo(5).
+/// Returns the model of the first processor in proc_cpuinfo(5).
 fn cpu_model(text: &str) -> Option<&str> {
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, model)| model.trim())

@@ -1,10 +1,11 @@
-//! The tables of documents: which figures of the record each one shows, and how.
+//! The tables of documents. Each table is described by the figures of the record that it shows, and their
+//! format.
 //!
 //! A [`SuiteTable`] describes a table: its name in markers of documents, the suite in the record, and the
 //! paths of columns and rows in the suite's JSON object. [`markdown`] looks the figures up and formats them.
 //! A row or column without figures is left out, for example if the machine has no KVM. The reverse is an
-//! error: a figure in the record that no table shows would be forgotten. Aims that the suites do not record
-//! are part of the descriptions here.
+//! error: if a table does not show a figure that the record has, the figure would go unnoticed. The
+//! descriptions here also contain the aims that the suites do not record.
 
 mod files;
 mod lossy_path;
@@ -29,10 +30,11 @@ struct SuiteTable {
     part: &'static str,
     /// Title of the first column.
     title: &'static str,
-    /// Title of each further column, and the path of its value within a row, separated by `/`.
+    /// Title of each further column, and the path of its value within a row. `/` separates the keys of a
+    /// path.
     columns: &'static [(&'static str, &'static str)],
-    /// Name of each row in the record, and its aim as text. The text is empty without an aim, or if the suite
-    /// records the aim itself.
+    /// Name of each row in the record, and its aim as text. The text is empty if there is no aim, or if the
+    /// suite records the aim.
     rows: &'static [(&'static str, &'static str)],
 }
 
@@ -53,7 +55,7 @@ const NET_COLUMNS: &[(&str, &str)] = &[
     ("-p : loopback", "ratios/-p:loopback/ratio"),
 ];
 
-/// Columns of a suite in nanoseconds, in a process beside Linux.
+/// Columns of a suite in nanoseconds, which compares the process engine with Linux.
 const TIME_COLUMNS: &[(&str, &str)] = &[
     ("this kernel", "ours"),
     ("Linux, 1 CPU", "linux"),
@@ -257,7 +259,7 @@ const TABLES: [SuiteTable; 24] = [
 ];
 
 /// A row of the README's table: its name, a suite, the path of this system's figure, and the path of the
-/// figure to compare with, which is that of `other`.
+/// figure with which it is compared, that of the system `other`.
 #[derive(Debug)]
 struct Headline {
     name: &'static str,
@@ -320,7 +322,7 @@ const HEADLINES: [Headline; 7] = [
     },
 ];
 
-/// Returns the table with this name as Markdown, and below it how it was measured.
+/// Returns the table with this name as Markdown, followed by a text that says how it was measured.
 pub(super) fn markdown(name: &str, record: &FigureRecord) -> Result<String> {
     if name == "readme" {
         return Ok(headlines(record));
@@ -356,8 +358,8 @@ impl SuiteTable {
         Ok(())
     }
 
-    /// Returns the rows that the record has. The rows of a platform are missing if it did not work on the
-    /// machine.
+    /// Returns the rows that the record has. The rows of a platform are missing if the platform did not work
+    /// on the machine.
     fn measured(&self, rows: &Value) -> impl Iterator<Item = &(&str, &str)> {
         self.rows.iter().filter(|(name, _)| rows.get(name).is_some())
     }
@@ -397,7 +399,7 @@ fn headlines(record: &FigureRecord) -> String {
     lines(&cells)
 }
 
-/// Returns the number at a path of keys; an empty key is the value itself.
+/// Returns the number at a path of keys. An empty key stands for the value itself.
 fn at(value: &Value, path: &[&str]) -> Option<f64> {
     let mut keys = path.iter().filter(|key| !key.is_empty());
     keys.try_fold(value, |value, key| value.get(key))?.as_f64()

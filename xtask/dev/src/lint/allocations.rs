@@ -1,10 +1,10 @@
-//! Allocations that end the machine if there is no memory: in the kernel they are errors to the caller, with
-//! `ENOMEM`.
+//! Lint: the kernel must not call methods whose allocations end the machine if there is no memory. Instead,
+//! it must return `ENOMEM` to the caller.
 //!
-//! Clippy, which knows the types, reports each call of a method that allocates and cannot fail:
-//! `allocations/clippy.toml` lists these. `allocations/allowed.txt` has those that are allowed, by file and
-//! method, with their number and the reason: the memory was reserved before, or there is no program yet. A
-//! new call is an error until it is listed there, and so is an entry that has become wrong.
+//! `allocations/clippy.toml` lists the methods that allocate and do not return errors. Clippy, which knows
+//! the types, reports each call of such a method. `allocations/allowed.txt` lists the allowed calls, by file
+//! and method, with their number and the reason: the memory was reserved before, or no program runs yet. A
+//! call that is not listed is an error, and so is an entry whose number is wrong.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,29 +17,29 @@ use xtask::{process, workspace};
 
 use super::ABORT;
 
-/// Folder of the two files.
+/// Folder of `clippy.toml` and `allowed.txt`.
 const FOLDER: &str = "xtask/dev/src/lint/allocations";
 
-/// The list of calls that are allowed.
+/// Name of the file with the allowed calls.
 const ALLOWED: &str = "allowed.txt";
 
-/// Clippy's lints that report what its configuration lists.
+/// Clippy's lints that report the methods and macros in `clippy.toml`.
 const LINTS: [&str; 2] = ["clippy::disallowed_methods", "clippy::disallowed_macros"];
 
 /// A file and a method or macro that it calls.
 type Call = (String, String);
 
-/// The packages of an image, which contain the others, with their targets.
+/// The packages of an image, with their targets. The other crates of the kernel are their dependencies.
 const PACKAGES: [(&str, &str); 2] = [("hermit-kernel", BARE_TARGET), ("hermit-net", GUEST_TARGET)];
 
-/// Checks kernel and network stack as they are in an image.
+/// Checks the kernel and the network stack.
 pub(super) fn check() -> Result<()> {
     let folder = workspace::root().join(FOLDER);
     let allowed = std::fs::read_to_string(folder.join(ALLOWED)).context("the list of allowed calls")?;
     let mut found = BTreeMap::new();
     for (package, target) in PACKAGES {
         for (call, count) in calls(&process::output(&mut clippy(&folder, package, target))?)? {
-            // Both contain some crates.
+            // Some crates are in both packages, so their calls are reported twice and must count once.
             found.entry(call).and_modify(|known: &mut usize| *known = count.max(*known)).or_insert(count);
         }
     }
@@ -56,8 +56,8 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Clippy with these lints alone. It has a target folder of its own: in that of other runs, each would check
-/// everything anew, since the configuration differs.
+/// Returns a command that runs clippy with [`LINTS`] alone. Its target folder is separate, because the
+/// configuration differs from that of other runs: in a shared folder, each run would check everything again.
 fn clippy(folder: &Path, package: &str, target: &str) -> Command {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).env("CLIPPY_CONF_DIR", folder);
@@ -71,7 +71,7 @@ fn clippy(folder: &Path, package: &str, target: &str) -> Command {
     cargo
 }
 
-/// The calls that clippy's messages report, and their numbers.
+/// Returns the calls that clippy's messages report, with their numbers.
 fn calls(messages: &str) -> Result<BTreeMap<Call, usize>> {
     let mut calls = BTreeMap::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
@@ -82,7 +82,7 @@ fn calls(messages: &str) -> Result<BTreeMap<Call, usize>> {
         }
         let text = message["message"].as_str().unwrap_or_default();
         let file = message["spans"][0]["file_name"].as_str().unwrap_or_default();
-        // Code of a macro of another crate.
+        // The code is from a macro of another crate.
         if Path::new(file).is_absolute() {
             continue;
         }
@@ -92,7 +92,7 @@ fn calls(messages: &str) -> Result<BTreeMap<Call, usize>> {
     Ok(calls)
 }
 
-/// Compares the calls with the list of those that are allowed; returns the differences.
+/// Compares the calls with the list of allowed calls, and returns the differences.
 fn compare(allowed: &str, found: &BTreeMap<Call, usize>) -> Result<Vec<String>> {
     let mut expected = BTreeMap::new();
     for line in allowed.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

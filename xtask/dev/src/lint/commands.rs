@@ -1,9 +1,9 @@
-//! Rules of commands in Markdown files: their options are those of the programs, and the profiles, packages
-//! and folders of output that they name exist.
+//! Rules for commands in Markdown files: the programs have the options of the commands, and the profiles,
+//! packages and output folders in the commands exist.
 //!
-//! Commands are the lines of blocks of code (`sh`; `console` after `$`; `ini` after `ExecStart=`), and code
-//! within a paragraph that begins with the name of a program. Values with a word in capitals, such as
-//! `HOST:GUEST`, are placeholders.
+//! Commands are the lines of code blocks (`sh`: all lines; `console`: lines after `$`; `ini`: values of
+//! `ExecStart=`), and code in the text of a paragraph if the code begins with the name of a program. Values
+//! with a word in capitals, such as `HOST:GUEST`, are placeholders.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,26 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::rules::Violation;
 
-/// Profiles that cargo defines, and the folders of their output.
+/// Profiles that cargo defines, and the names of their output folders.
 const CARGO_PROFILES: [&str; 6] = ["dev", "release", "test", "bench", "debug", "doc"];
 
 /// Folders of the target directory that belong to no profile.
 const OTHER_FOLDERS: [&str; 4] = ["setup", "hermit-sys", "soft-float", "std-tests"];
 
-/// The variable with options of the runner.
+/// Beginning of an assignment to the variable with the runner's options.
 const RUN_ARGS: &str = "HERMIT_RUN_ARGS=";
 
-/// Names that commands may refer to.
+/// Names to which commands may refer.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     profiles: BTreeSet<String>,
     packages: BTreeSet<String>,
-    /// Programs: the words that start them, and their options.
+    /// Programs, each with the words that start it, and its options.
     programs: Vec<(Vec<&'static str>, clap::Command)>,
 }
 
 impl Definitions {
-    /// Definitions of the workspace with these manifests, and of the build tool.
+    /// Collects the definitions of the workspace with these manifests, and of the build tool.
     pub(crate) fn new(manifests: &[(String, String)]) -> Result<Self> {
         let (mut profiles, mut packages) = (BTreeSet::new(), BTreeSet::new());
         for (file, text) in manifests {
@@ -77,7 +77,8 @@ impl Definitions {
         found
     }
 
-    /// Compares the options with those of the program.
+    /// Parses the options of a simple command as the program does. Returns an error if the program rejects
+    /// them.
     fn error_of_program(&self, words: &[String]) -> Option<String> {
         let (start, command) = self.programs.iter().find(|(start, _)| {
             words.len() >= start.len() && start.iter().zip(words).all(|(start, word)| is_program(word, start))
@@ -92,7 +93,7 @@ impl Definitions {
             ErrorKind::UnknownArgument if value.starts_with('-') || !has_placeholder(value) => {}
             ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict | ErrorKind::TooManyValues => {}
             ErrorKind::InvalidValue | ErrorKind::ValueValidation if !has_placeholder(value) => {}
-            // A command may be named without its arguments.
+            // Text may name a command without its arguments.
             _ => return None,
         }
         let text = error.to_string();
@@ -166,7 +167,8 @@ fn commands(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The commands of a block of code: its lines, joined where they end with a backslash.
+/// Returns the commands of a code block: its lines, where a line that ends with a backslash is joined with
+/// the next one.
 fn in_block(language: &str, lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     let start = match language.trim() {
         "sh" => "",
@@ -191,7 +193,7 @@ fn in_block(language: &str, lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     found
 }
 
-/// The code within a paragraph that begins as a command does, or is a path of output.
+/// Returns the code in the text of a paragraph that begins like a command or is a path of output.
 fn in_paragraph((number, text): &(usize, String)) -> Vec<(usize, String)> {
     let code = text.split('`').skip(1).step_by(2);
     let is_command = |code: &&str| {
@@ -201,8 +203,8 @@ fn in_paragraph((number, text): &(usize, String)) -> Vec<(usize, String)> {
     code.filter(is_command).map(|code| (*number, code.to_owned())).collect()
 }
 
-/// Splits a line of a shell into its commands, without redirections, comments and the brackets of optional
-/// words.
+/// Splits a line of a shell into its simple commands. Removes redirections, comments and the brackets around
+/// optional words.
 fn simple_commands(text: &str) -> Vec<Vec<String>> {
     let Some(words) = shlex::split(text) else { return Vec::new() };
     let mut commands = vec![Vec::new()];
@@ -224,7 +226,7 @@ fn simple_commands(text: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Returns true if a word starts a program: it is the name, or a path that ends with it.
+/// Returns true if a word starts the program `name`: the word is the name, or a path that ends with it.
 fn is_program(word: &str, name: &str) -> bool {
     word.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
@@ -233,8 +235,8 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Returns true if the reader puts a value in place of a word: it is missing, has a part in capitals or an
-/// ellipsis, or lists several.
+/// Returns true if the reader has to replace a word by a value: the word is empty, has a part in capitals or
+/// an ellipsis, or lists alternatives.
 fn has_placeholder(word: &str) -> bool {
     let mut parts = word.split(|letter: char| !letter.is_ascii_alphanumeric());
     let is_capital = |part: &str| {
@@ -311,7 +313,7 @@ mod tests {
         }
     }
 
-    /// uhyve's command line is known to tests only: the lint does not depend on the hypervisor.
+    /// Only tests know uhyve's command line, because the lint itself does not depend on the hypervisor.
     #[test]
     fn options_of_uhyve_in_documents_exist() {
         let documents = super::super::text_files("*.md").unwrap();

@@ -1,22 +1,22 @@
-//! Compiling with clippy: lints and code of a package in one pass over its dependencies.
+//! Compiles packages with clippy, so that one build of the dependencies serves both lints and code.
 //!
-//! `cargo clippy` is `cargo check` with clippy's driver as compiler of the workspace's packages. The driver
-//! is rustc with more lints, and generates code where cargo asks for it. It leaves MIR without optimisation,
-//! so its code is for tests only.
+//! `cargo clippy` is `cargo check` with clippy's driver as the compiler of the workspace's packages. The
+//! driver is rustc with more lints. If cargo requests code, the driver generates it. But the driver does not
+//! optimise MIR, so its code is for tests only.
 
 use std::process::Command;
 
 use anyhow::Result;
 use xtask::toolchain::Toolchain;
 
-/// Separates the words of `CLIPPY_ARGS`, as in `cargo clippy`.
+/// Separator of the words in `CLIPPY_ARGS`, as `cargo clippy` has it.
 const SEPARATOR: &str = "__CLIPPY_HACKERY__";
 
 /// Makes cargo compile the packages of the workspace with clippy's driver. Warnings are errors.
 ///
 /// # Errors
 ///
-/// The toolchain has no clippy.
+/// Fails if the toolchain has no clippy.
 pub(crate) fn compile_with_clippy(cargo: &mut Command) -> Result<()> {
     cargo.env("RUSTC_WORKSPACE_WRAPPER", Toolchain::detect()?.program("clippy-driver", "clippy")?);
     cargo.env("CLIPPY_ARGS", ["-D", SEPARATOR, "warnings", SEPARATOR].concat());

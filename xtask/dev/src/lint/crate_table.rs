@@ -1,4 +1,4 @@
-//! The table of crates in the architecture document, compared with the manifests.
+//! Compares the table of crates in the architecture document with the manifests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,13 +11,14 @@ pub(super) const DOCUMENT: &str = "docs/architecture.md";
 /// Heading of the table.
 const HEADING: &str = "| crate | what it is | depends on, of ours |";
 
-/// Prefix of package names that the table leaves out, but for [`ABI`].
+/// Prefix of package names that the table leaves out, except in [`ABI`].
 const PREFIX: &str = "hermit-";
 
-/// Package whose whole name the table has.
+/// The only package with the prefix whose full name is in the table.
 const ABI: &str = "hermit-abi";
 
-/// Compares each row with the manifest of the crate's folder; `manifests` are paths with contents.
+/// Compares each row with the manifest in the crate's folder. `manifests` are pairs of a path and the
+/// contents.
 pub(super) fn check(document: &str, manifests: &[(String, String)]) -> Vec<Violation> {
     let is_row = |(_, line): &(usize, &str)| line.starts_with("| `");
     let rows =
@@ -53,12 +54,12 @@ pub(super) fn check(document: &str, manifests: &[(String, String)]) -> Vec<Viola
     found
 }
 
-/// Words in code quotes.
+/// Returns the words in code quotes.
 fn quoted(cell: &str) -> BTreeSet<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// Dependencies on crates of the workspace, as the table names them.
+/// Returns the dependencies on crates of the workspace, as the table names them.
 fn dependencies_of(manifest: &str) -> BTreeSet<&str> {
     let section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     let lines = section.take_while(|line| !line.starts_with('['));

@@ -1,4 +1,4 @@
-//! Rules of Markdown files: lines fit a terminal, the files and sections that they name or link exist, and
+//! Rules for Markdown files: lines fit a terminal; files and sections that the text names or links exist; and
 //! code that is quoted from a file is in that file.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::rules::Violation;
 
-/// Maximum length of a line in characters, except of rows of tables and of code.
+/// Maximum length of a line in characters. Table rows and code may be longer.
 const MAX_LINE: usize = 120;
 
-/// Folders of the repository with which a path in code quotes starts.
+/// Folders of the repository. A path in code quotes is checked if it starts with one of them.
 const FOLDERS: [&str; 9] = [
     "kernel/",
     "hermit-abi/",
@@ -23,7 +23,7 @@ const FOLDERS: [&str; 9] = [
     ".ci/",
 ];
 
-/// Precedes a block of code that is quoted from a file, whose path follows: `<!-- file: PATH -->`.
+/// Start of a line `<!-- file: PATH -->`. The code block after that line is quoted from the file.
 const QUOTED_FILE: &str = "<!-- file: ";
 
 /// Checks a Markdown file; `root` is the repository's folder.
@@ -63,7 +63,7 @@ pub(super) fn check(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// Blocks of code after [`QUOTED_FILE`] that are not a part of that file.
+/// Returns the code blocks that are quoted from a file ([`QUOTED_FILE`]) but are not a part of it.
 fn misquotations(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut lines = (0..).zip(text.lines());
@@ -80,7 +80,7 @@ fn misquotations(root: &Path, file: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// Paths of this repository in code quotes, without those that have a placeholder.
+/// Returns the paths of this repository in code quotes, except paths with a placeholder.
 fn quoted_paths(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2);
     let is_path = |text: &&str| FOLDERS.iter().any(|folder| text.starts_with(folder));
@@ -91,7 +91,8 @@ fn quoted_paths(line: &str) -> impl Iterator<Item = &str> {
     quoted.filter(is_path).filter(is_plain).filter(move |text| !has_placeholder(text))
 }
 
-/// Targets of relative links: path, which is empty for a section of the same file, and anchor.
+/// Returns the targets of relative links, as pairs of a path and an anchor. The path is empty for a section
+/// of the same file.
 fn links(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split(')').next()?;
@@ -101,8 +102,8 @@ fn links(line: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     })
 }
 
-/// Returns true if a file has a section of this anchor; files other than Markdown are not checked. `text` is
-/// the file's content if it has been read.
+/// Returns true if a file has a section with this anchor, or is not a Markdown file. `text` is the contents
+/// of the file, if they have been read already.
 fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
     if file.extension().is_none_or(|extension| extension != "md") {
         return true;
@@ -111,8 +112,9 @@ fn has_section(file: &Path, text: Option<&str>, anchor: &str) -> bool {
     anchors(&text.map_or_else(read, str::to_owned)).iter().any(|other| other == anchor)
 }
 
-/// The anchors that GitHub gives the headings of a Markdown file: letters in lower case, hyphens for spaces,
-/// no other punctuation than hyphens and underscores, and a number at the end of a repeated one.
+/// Returns the anchors that GitHub gives the headings of a Markdown file. In an anchor, letters are in lower
+/// case, hyphens replace spaces, and punctuation other than hyphens and underscores is removed. A repeated
+/// anchor gets a number at its end.
 fn anchors(text: &str) -> Vec<String> {
     let (mut in_code, mut uses) = (false, BTreeMap::<String, u32>::new());
     let headings = text.lines().filter(|line| {

@@ -1,25 +1,25 @@
-//! The ways to open a path, which uhyve and its options take for fixed paths only: what the operator names is
-//! opened by `hermit_options::open`, which decides about links and kinds of files.
+//! Lint: uhyve and its options open only fixed paths directly. Paths that the operator names must be opened
+//! by `hermit_options::open`, which checks symbolic links and kinds of files.
 
 use super::rules::Violation;
 use super::scan;
 
-/// Folders whose programs open what root names.
+/// Folders that are checked. Their programs open paths that root names.
 const FOLDERS: [&str; 2] = ["hypervisor/src/", "hypervisor/options/src/"];
 
-/// Files that may open by other means.
+/// Files that may open other paths directly.
 const ALLOWED: [&str; 6] = [
-    // The one function.
+    // The function `hermit_options::open` itself.
     "hypervisor/options/src/open.rs",
-    // Folders of processes in /proc.
+    // Opens folders of processes in /proc.
     "hypervisor/options/src/children.rs",
-    // Numbers in /proc/self/fd.
+    // Opens numbers in /proc/self/fd.
     "hypervisor/src/devices/fs/folder.rs",
-    // A constant: /dev/net/tun.
+    // Opens a constant: /dev/net/tun.
     "hypervisor/src/devices/net/backend/tap.rs",
-    // The status of gdb's socket, which is not opened as a file.
+    // Reads the status of gdb's socket, but does not open it as a file.
     "hypervisor/src/gdb/connection.rs",
-    // Folders that a fuzz target has made.
+    // Opens folders that a fuzz target has made.
     "hypervisor/src/devices/fuzzing/",
 ];
 
@@ -44,13 +44,13 @@ const CALLS: [&str; 17] = [
     "fs::write(",
 ];
 
-/// The calls of [`CALLS`] that have no path yet.
+/// The calls in [`CALLS`] that have no path argument. The path follows in the call of `open`.
 const BUILDERS: [&str; 2] = ["File::options(", "OpenOptions::new("];
 
-/// Functions of rustix that are called by their name alone, where they are imported.
+/// Functions of rustix that code calls by their name alone if it imports them.
 const IMPORTED: [&str; 3] = ["open", "openat", "openat2"];
 
-/// Searches the code of a file, without its tests.
+/// Returns the violations in the code of a file, without its tests.
 pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     let is_test = file.ends_with("/tests.rs") || file.contains("/tests/");
     let is_checked = FOLDERS.iter().any(|folder| file.starts_with(folder)) && !is_test;
@@ -72,7 +72,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     found.into_iter().map(violation).collect()
 }
 
-/// The functions of [`IMPORTED`] that the code imports from rustix.
+/// Returns the functions in [`IMPORTED`] that the code imports from rustix.
 fn imported(code: &str) -> impl Iterator<Item = &'static str> {
     let lists = code.match_indices("use rustix::fs::").map(|(start, _)| &code[start..]);
     let lists = lists.map(|list| &list[..list.find(';').unwrap_or(list.len())]);
@@ -82,7 +82,8 @@ fn imported(code: &str) -> impl Iterator<Item = &'static str> {
     IMPORTED.into_iter().filter(move |name| words.contains(name))
 }
 
-/// Where a function is called with something else than an absolute path that is written there.
+/// Returns the positions at which a function is called with an argument other than the literal of an absolute
+/// path.
 fn uses(code: &str, text: &str, call: &str) -> Vec<usize> {
     let is_call = |at: &usize| {
         // `std::fs::read` and `fs::File::open` are the same as the imported names.
@@ -98,7 +99,7 @@ fn uses(code: &str, text: &str, call: &str) -> Vec<usize> {
     let is_fixed = |at: &usize| {
         let rest = &text[*at + call.len()..];
         let argument = rest.trim_start_matches(['&', ' ', '\n']).trim_start_matches("format!(");
-        // The path of a builder is that of its last call.
+        // The path of a builder is the argument of its last call, `open`.
         let built = rest.split(';').next().and_then(|statement| statement.split(".open(").nth(1));
         if BUILDERS.contains(&call) { built.unwrap_or_default() } else { argument }.starts_with("\"/")
     };

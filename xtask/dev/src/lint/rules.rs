@@ -1,11 +1,12 @@
-//! The project's rules for Rust files, which clippy does not check.
+//! The project's own rules for Rust files. Clippy does not check them.
 
 use std::fmt;
 
 /// Maximum number of lines of a file, without comments and tests.
 const MAX_LINES: usize = 400;
 
-/// Maximum length of a comment line in characters, as rustfmt has it for code, which does not wrap comments.
+/// Maximum length of a comment line in characters. rustfmt has the same limit for code, but does not wrap
+/// comments.
 const MAX_COMMENT: usize = 110;
 
 /// The only folder with code of a processor architecture.
@@ -32,7 +33,7 @@ const SAFE_CRATES: [&str; 17] = [
     "xtask/linux_init/",
 ];
 
-/// The crate that declares unsafe traits, and has no other unsafe code.
+/// The crate that declares unsafe traits but has no other unsafe code.
 const DECLARING_CRATE: &str = "kernel/virtio/";
 
 /// A violation of a rule.
@@ -44,7 +45,7 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// A violation in the line of this index, which starts at 0.
+    /// Returns a violation in the line with this index. Indices start at 0.
     pub(super) fn new(file: &str, index: usize, message: String) -> Self {
         Self { file: file.to_owned(), line: index + 1, message }
     }
@@ -56,7 +57,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks a file.
+/// Returns the violations of the rules in a file.
 pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut report = |line: usize, message: &str| {
@@ -107,7 +108,8 @@ pub(crate) fn check(file: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// Indices of comment lines that are too long. Rows of tables, code and addresses cannot be wrapped.
+/// Returns the indices of comment lines that are too long. Table rows, code and web addresses may be longer,
+/// because they cannot be wrapped.
 fn long_comments(text: &str) -> Vec<usize> {
     let (mut found, mut is_code) = (Vec::new(), false);
     for (number, line) in text.lines().enumerate() {

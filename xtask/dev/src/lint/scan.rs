@@ -10,9 +10,10 @@ pub(super) struct Code {
     pub(super) blocks: usize,
     /// `unsafe impl`.
     pub(super) impls: usize,
-    /// Named `unsafe fn`, not function types.
+    /// `unsafe fn` with a name. Function types do not count.
     pub(super) functions: usize,
-    /// `#[unsafe(..)]`, `unsafe trait`, `unsafe extern { .. }`, and `global_asm!`, which needs no `unsafe`.
+    /// `#[unsafe(..)]`, `unsafe trait`, `unsafe extern { .. }`, and also `global_asm!`, although it needs no
+    /// `unsafe`.
     pub(super) other: usize,
 }
 
@@ -53,9 +54,9 @@ pub(super) fn measure(text: &str) -> Code {
     found
 }
 
-/// Counts a use of `unsafe` by the tokens after it.
+/// Counts a use of `unsafe`. The tokens after it determine the kind.
 fn count_unsafe(found: &mut Code, after: &[&[u8]]) {
-    // `extern` and the name of the calling convention: only its quotes are left.
+    // Skips `extern` and the name of the calling convention. Only the quotes of that literal are left.
     let passed = after.iter().take_while(|&&token| token == b"extern" || token.starts_with(b"\"")).count();
     match (after.get(passed), after.get(passed + 1)) {
         (Some(&b"{"), _) if passed == 0 => found.blocks += 1,
@@ -66,7 +67,8 @@ fn count_unsafe(found: &mut Code, after: &[&[u8]]) {
     }
 }
 
-/// The paths, or their starts, of the test modules that the file at `path` declares with `mod NAME;`.
+/// Returns the paths, or beginnings of paths, of the test modules that the file at `path` declares with `mod
+/// NAME;`.
 pub(super) fn test_files(path: &str, text: &str) -> Vec<String> {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let folder = match file {
@@ -77,17 +79,18 @@ pub(super) fn test_files(path: &str, text: &str) -> Vec<String> {
     names.iter().flat_map(|name| ["", "/"].map(|end| format!("{folder}/{name}{end}"))).map(ending).collect()
 }
 
-/// A module's file, if this is not its folder.
+/// Returns the path of a folder unchanged, and the path of a module's file with the extension.
 fn ending(path: String) -> String {
     if path.ends_with('/') { path } else { path + ".rs" }
 }
 
-/// The code alone, with spaces in place of tests; lines and columns stay the same.
+/// Returns the code of a file, with spaces in place of comments and tests. Lines and columns stay the same.
 pub(super) fn code_without_tests(text: &str) -> Vec<u8> {
     without_tests(text).0
 }
 
-/// The code alone, and the names of the modules for tests that are files of their own.
+/// Returns the code of a file as [`code_without_tests`] does, and the names of test modules that are in
+/// separate files.
 fn without_tests(text: &str) -> (Vec<u8>, Vec<String>) {
     let mut code = code_only(text);
     let mut names = Vec::new();
@@ -120,7 +123,7 @@ fn item_length(code: &[u8]) -> usize {
             b')' | b']' => depth = depth.saturating_sub(1),
             b'}' => {
                 depth = depth.saturating_sub(1);
-                // The item of `use a::{b, c};` ends after the braces.
+                // An item such as `use a::{b, c};` does not end with its braces.
                 let goes_on = code[index + 1..].trim_ascii_start().starts_with(b";");
                 if depth == 0 && !goes_on {
                     return index + 1;
@@ -140,7 +143,7 @@ fn tokens(code: &[u8]) -> Vec<&[u8]> {
     while !rest.is_empty() {
         let length = word_length(rest).max(1);
         let (token, more) = rest.split_at(length);
-        // A literal is one token.
+        // All quotes of a literal are one token.
         let quotes = if token == b"\"" { more.iter().take_while(|&&byte| byte == b'"').count() } else { 0 };
         tokens.push(&rest[..length + quotes]);
         rest = more[quotes..].trim_ascii_start();
@@ -183,7 +186,8 @@ fn piece(rest: &[u8]) -> (Piece, usize) {
         [b'/', b'/', ..] => (Piece::Comment, find(rest, b"\n")),
         [b'/', b'*', ..] => (Piece::Comment, block_comment_length(rest)),
         [b'"', ..] => (Piece::Literal, quoted_length(rest, b'"')),
-        // A character literal: an escaped character, or one between quotes. Otherwise a lifetime.
+        // A character literal has an escaped character, or one character between quotes. Any other quote
+        // begins a lifetime.
         [b'\'', b'\\', ..] => (Piece::Literal, quoted_length(rest, b'\'')),
         [b'\'', first, ..] => match rest.get(1 + character_length(*first)) {
             Some(b'\'') => (Piece::Literal, 2 + character_length(*first)),
@@ -224,7 +228,7 @@ fn quoted_length(rest: &[u8], quote: u8) -> usize {
     at
 }
 
-/// Returns the length of `#"..."#` behind the prefix of a raw string.
+/// Returns the length of `#"..."#` after the prefix of a raw string.
 fn raw_string_length(word: &[u8], rest: &[u8]) -> Option<usize> {
     let hashes = rest.iter().take_while(|&&byte| byte == b'#').count();
     let is_raw = [&b"r"[..], b"br", b"cr"].contains(&word) && rest.get(hashes) == Some(&b'"');
@@ -232,7 +236,7 @@ fn raw_string_length(word: &[u8], rest: &[u8]) -> Option<usize> {
     is_raw.then(|| hashes + 1 + find(&rest[hashes + 1..], &end) + end.len())
 }
 
-/// Returns the length of a block comment with the nested ones.
+/// Returns the length of a block comment, including nested comments.
 fn block_comment_length(rest: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while at < rest.len() {
@@ -250,7 +254,7 @@ fn block_comment_length(rest: &[u8]) -> usize {
     at
 }
 
-/// Returns the position of the first `wanted`, or the end.
+/// Returns the position of the first occurrence of `wanted`, or the length of `rest`.
 fn find(rest: &[u8], wanted: &[u8]) -> usize {
     rest.windows(wanted.len()).position(|window| window == wanted).unwrap_or(rest.len())
 }

@@ -1,12 +1,13 @@
-//! Rules of language for comments: how a doc comment begins, and phrases that make sentences hard to read.
+//! Rules of language for comments: the beginning of a doc comment, and phrases that make sentences hard to
+//! read.
 //!
-//! A comment has to be read twice mostly because of clauses within clauses. The phrases here are where such
-//! clauses start: `of which`, `what is`, `is none`, `as of`. A doc comment is an entry of a reference: it
-//! begins with a noun phrase, or with a verb in the third person.
+//! Comments that have to be read twice mostly have clauses within clauses. Such clauses often start with
+//! phrases like `of which`, `what is`, `is none` or `as of`. A doc comment is an entry of a reference: it
+//! must begin with a noun phrase, or with a verb in the third person.
 
 use super::rules::Violation;
 
-/// Phrases that comments do not have, and another one in place of each.
+/// Phrases that comments must not have, each with advice for another wording.
 const PHRASES: [(&str, &str); 10] = [
     ("of which", "begin another sentence"),
     ("what is", "name it by a noun"),
@@ -20,10 +21,10 @@ const PHRASES: [(&str, &str); 10] = [
     ("as of", "\"of\", \"since\" or \"as\""),
 ];
 
-/// Words with which no doc comment begins.
+/// Words with which a doc comment must not begin.
 const BEGINNINGS: [&str; 6] = ["What", "Whether", "That", "Those", "Which", "Has the"];
 
-/// Checks the comments of a file.
+/// Returns the violations in the comments of a file.
 pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     let (mut found, mut is_code, mut previous) = (Vec::new(), false, "");
     for (number, line) in text.lines().enumerate() {
@@ -41,12 +42,12 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     found
 }
 
-/// The characters that make a line a comment; empty if it is not one.
+/// Returns the characters that make a line a comment, or an empty text if the line is not a comment.
 fn marker(line: &str) -> &str {
     ["///", "//!", "//"].into_iter().find(|marker| line.starts_with(marker)).unwrap_or("")
 }
 
-/// A message, if a doc comment begins as none should.
+/// Returns a message if a doc comment begins with one of [`BEGINNINGS`].
 fn beginning(comment: &str) -> Option<String> {
     let word = BEGINNINGS.into_iter().find(|word| {
         let rest = comment.strip_prefix(word);
@@ -55,7 +56,7 @@ fn beginning(comment: &str) -> Option<String> {
     Some(format!("a doc comment begins with a noun, or a verb in the third person, not with \"{word}\""))
 }
 
-/// A message, if a line has one of the phrases outside of code quotes.
+/// Returns a message if a line has one of the phrases outside of code quotes.
 fn phrase(comment: &str) -> Option<String> {
     let text: String = comment.split('`').step_by(2).collect::<Vec<_>>().join("``").to_lowercase();
     let (phrase, instead) = PHRASES.into_iter().find(|(phrase, _)| {

@@ -1,4 +1,5 @@
-//! `cargo xtask lint --unsafe`: the trusted computing base, the code that could violate memory safety.
+//! `cargo xtask lint --unsafe`: measures the trusted computing base, that is, the code that could violate
+//! memory safety.
 //!
 //! A crate that uses `unsafe` is trusted as a whole, because its safe code can break the invariants of its
 //! unsafe code. Only code of the image counts: no comments, blank lines, tests or build scripts.
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::scan::{self, Code};
 
-/// The measured crates by folder; a folder inside it may be another crate.
+/// The measured crates by folder. A folder inside a crate's folder may be another crate.
 const CRATES: [(&str, SystemPart); 5] = [
     ("kernel/boot", SystemPart::Other),
     ("kernel", SystemPart::Kernel),
@@ -16,13 +17,13 @@ const CRATES: [(&str, SystemPart); 5] = [
     ("hermit-sys", SystemPart::Other),
 ];
 
-/// Programs that test the kernel, which are no part of it.
+/// Folder of programs that test the kernel. They are not part of it.
 const TESTS: &str = "kernel/tests";
 
-/// The crate that links the kernel from the others; its unsafe code is in few files.
+/// The crate that links the other crates into the kernel. Its unsafe code is in few files.
 const ASSEMBLER: &str = "kernel";
 
-/// The part of the system that a crate belongs to.
+/// The part of the system to which a crate belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SystemPart {
     /// The kernel, which is linked into every image.
@@ -42,7 +43,7 @@ struct Crate {
 }
 
 impl Crate {
-    /// Returns its lines if it is trusted, else 0.
+    /// Returns the number of the crate's lines if the crate uses `unsafe` and so is trusted, otherwise 0.
     fn trusted_lines(&self) -> usize {
         if self.code.uses_unsafe() { self.code.lines } else { 0 }
     }

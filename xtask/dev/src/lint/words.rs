@@ -1,4 +1,4 @@
-//! The words that are not used: read from the glossary, searched in code, comments and documents.
+//! Lint: code, comments and documents must not contain the words that the glossary lists as not used.
 
 use std::fmt;
 
@@ -8,13 +8,14 @@ pub(super) const GLOSSARY: &str = "docs/glossary.md";
 /// Heading of the list in the glossary.
 const HEADING: &str = "## Words not used";
 
-/// Files that are excepted, because they name the words.
+/// Files that are not searched, because they must name the words.
 const EXCEPTED: [&str; 2] = ["xtask/dev/src/lint/words.rs", GLOSSARY];
 
-/// A word or phrase that is not used.
+/// A word or phrase that must not be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Banned {
-    /// Matches any case if it is in lower case. With `_` at its end it is the beginning of an identifier.
+    /// The word. In lower case, it matches any case. With `_` at its end, it matches the beginning of an
+    /// identifier.
     word: String,
     /// The word to write instead.
     instead: String,
@@ -36,10 +37,10 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The list in the glossary: the rows of the table behind [`HEADING`].
+/// Returns the list in the glossary: the rows of the table after [`HEADING`].
 pub(super) fn banned(glossary: &str) -> Vec<Banned> {
     let table = glossary.lines().skip_while(|line| *line != HEADING);
-    // The table's heading and the line below it.
+    // Skips the heading of the table and the line below it.
     let rows = table.filter(|line| line.starts_with('|')).skip(2);
     rows.filter_map(|row| {
         let mut cells = row.trim_matches('|').split('|').map(str::trim);
@@ -49,7 +50,7 @@ pub(super) fn banned(glossary: &str) -> Vec<Banned> {
     .collect()
 }
 
-/// Searches a file for the banned words.
+/// Returns the occurrences of the banned words in a file.
 pub(super) fn check(file: &str, text: &str, banned: &[Banned]) -> Vec<Violation> {
     if EXCEPTED.iter().any(|excepted| file.starts_with(excepted)) {
         return Vec::new();
@@ -72,7 +73,7 @@ pub(super) fn check(file: &str, text: &str, banned: &[Banned]) -> Vec<Violation>
         .collect()
 }
 
-/// Returns true if a line contains a word that is not a part of a longer one; `_` separates words.
+/// Returns true if a line contains a word, not only as a part of a longer word. `_` separates words.
 fn contains(line: &str, word: &str) -> bool {
     let is_letter = |text: Option<char>| text.is_some_and(char::is_alphanumeric);
     line.match_indices(word).any(|(start, _)| {

@@ -1,10 +1,10 @@
-//! The names of x86's registers, instructions and interrupt controllers, which the kernel uses only where a
-//! processor or a platform is implemented.
+//! Lint: the kernel uses the names of x86 registers, instructions and interrupt controllers only in the
+//! folders that implement a processor or a platform.
 
 use super::rules::Violation;
 use super::scan;
 
-/// Names as words of identifiers, in lower case.
+/// The x86 names, in lower case. [`check`] compares them with the words of identifiers.
 const NAMES: &[&str] = &[
     // Registers.
     "cr0", "cr2", "cr3", "cr4", "cr8", "efer", "eflags", "gdtr", "idtr", "msr", "mxcsr", "rax", "rbp", "rbx",
@@ -13,13 +13,13 @@ const NAMES: &[&str] = &[
     "rdgsbase", "rdmsr", "rdrand", "rdseed", "rdtsc", "rdtscp", "swapgs", "sysret", "wrfsbase", "wrgsbase",
     "wrmsr", "xrstor", "xsave", // Structures.
     "gdt", "idt", "ldt", "pdpt", "pml4", "pml5", "tss",
-    // Interrupt controllers; the two parts of "IoApic" are words of their own.
+    // Interrupt controllers. `IoApic` is found by its second word, `apic`.
     "apic", "ioapic", "lapic", "x2apic", "xapic", "i8259",
 ];
 
-/// Where the kernel implements processors and platforms, and crates or files whose structures' fields a
-/// specification names: ACPI and MultiProcessor tables, KVM's clock. Programs that test the kernel use
-/// instructions of their own.
+/// Paths where x86 names are allowed: the implementations of processors and platforms; code in which a
+/// specification names the fields of structures (ACPI and MultiProcessor tables, KVM's clock); and the test
+/// programs, which execute x86 instructions themselves.
 const ALLOWED: [&str; 5] = [
     "kernel/hal/src/arch/",
     "kernel/hal/src/platform/",
@@ -28,7 +28,8 @@ const ALLOWED: [&str; 5] = [
     "kernel/tests/",
 ];
 
-/// Searches the code of a file of the kernel, with its tests and without comments and literals.
+/// Returns the x86 names in a file of the kernel. Searches code and unit tests, but not comments and
+/// literals. A file outside of the kernel, or in [`ALLOWED`], has no violations.
 pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
     if !file.starts_with("kernel/") || ALLOWED.iter().any(|allowed| file.starts_with(allowed)) {
         return Vec::new();
@@ -47,9 +48,9 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// Words of the identifiers in a line of code, in lower case. `_` separates words; an upper-case letter
-/// begins one after a lower-case letter (`LocalApic`), and after a digit if a lower-case letter follows it
-/// (`Cr3Flags`, not `X2APIC`).
+/// Returns the words of the identifiers in a line of code, in lower case. `_` separates words. An upper-case
+/// letter begins a new word after a lower-case letter (`LocalApic`). After a digit it does so only if a
+/// lower-case letter follows (`Cr3Flags` is split before `F`, `X2APIC` is not split).
 fn words(line: &str) -> impl Iterator<Item = String> {
     let letters: Vec<char> = line.chars().collect();
     let mut separated = String::new();

@@ -1,4 +1,5 @@
-//! Boot protocols, loaders without symbols, fused images, and images that the loader refuses.
+//! Tests of booting: the boot protocols, a loader without symbols, boot images, and images that the loader
+//! rejects.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use xtask::build;
 use xtask::image::{MULTIBOOT_MAGIC, fuse};
 use xtask::qemu::{Board, Guest};
 
-/// A test that boots an image, with a folder for its files.
+/// A test that boots an image. The test may keep files in the folder.
 type BootTest = fn(&Qemu<'_>, &Path) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
@@ -41,7 +42,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> 
 fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     let image = fs::read(qemu.image("hello_world")).context("cannot read an example")?;
     let foreign = of_another_abi(&image)?;
-    // The file that this program was started from may have been replaced: the tests are compiled meanwhile.
+    // Reads the executable of this process by `/proc/self/exe`. The file at its path may have been replaced,
+    // because the tests are compiled while this program runs.
     let linux = fs::read("/proc/self/exe").context("cannot read this program")?;
     let cases: [(&str, &[u8], &str); 8] = [
         ("a Linux program", &linux, "the ABI note is missing"),
@@ -68,7 +70,7 @@ fn refusals<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A copy of an image with the ABI version 99 in its note.
+/// Returns a copy of an image whose note has the ABI version 99.
 pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
     let mut foreign = image.to_vec();
     let note = find(&foreign, b"HERMIT\0\0")? + 8;
@@ -76,7 +78,7 @@ pub(super) fn of_another_abi(image: &[u8]) -> Result<Vec<u8>> {
     Ok(foreign)
 }
 
-/// Offset of the first occurrence of some bytes.
+/// Returns the offset of the first occurrence of `pattern`.
 fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
     bytes
         .windows(pattern.len())
@@ -84,7 +86,8 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Result<usize> {
         .context("an expected pattern is missing")
 }
 
-/// A copy of a loader without the multiboot magic number, so that QEMU boots it by PVH.
+/// Makes a copy of a loader without the multiboot magic number, so that QEMU boots it by PVH. Returns the
+/// path of the copy.
 fn without_multiboot(loader: &Path, copy: PathBuf) -> Result<PathBuf> {
     let mut bytes = fs::read(loader)?;
     let offset = find(&bytes, &MULTIBOOT_MAGIC.to_le_bytes())?;
@@ -99,8 +102,8 @@ fn by_pvh(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     expect(&guest, b"", 0, &["Hello, world!", "argument 1: one"]).map(drop)
 }
 
-/// A loader boots without symbols and sections in its file: QEMU puts the command line right after what it
-/// loads.
+/// A loader boots even if its file has no symbols and sections. QEMU then puts the command line right after
+/// the last loaded segment.
 fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let kernel = folder.join("stripped");
     build::strip(&qemu.loader, &kernel)?;
@@ -111,7 +114,7 @@ fn stripped(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The debugging information of hello_world alone has more than 5 MiB.
+/// hello_world boots in 4 MiB, although its debugging information alone is larger than 5 MiB.
 fn in_little_memory(qemu: &Qemu<'_>, _: &Path) -> Result<()> {
     let memory = MemorySize::unchecked_mebibytes(4);
     for board in [Board::Microvm, Board::Pc, Board::Q35] {
@@ -133,7 +136,7 @@ fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The archive of a file with this text.
+/// Returns a tar archive with one file, which contains this text.
 fn tree_with(folder: &Path, text: &str) -> Result<Vec<u8>> {
     let tree = folder.join("tree");
     fs::create_dir_all(&tree)?;
@@ -141,7 +144,7 @@ fn tree_with(folder: &Path, text: &str) -> Result<Vec<u8>> {
     Ok(RootTree::load(&Opener::default(), &tree, 1 << 20)?.archive)
 }
 
-/// A module replaces the tree that is in the file.
+/// An initial tree that QEMU passes as a module replaces the tree in the boot image.
 fn fused_with_tree(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let archive = tree_with(folder, "fused in")?;
     let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("disk"))?, &archive)?;

@@ -1,10 +1,10 @@
-//! The build tool as users call it: on crates outside the workspace and on examples.
+//! Tests of the build tool as users call it, on crates outside the workspace and on examples.
 //!
 //! The tests start the program `xtask` and cargo as child processes, as a user's shell does, and check the
 //! exit code and the output. The crates are generated in the folder of the images: one that depends on
 //! `hermit-sys`, one without any dependency, and one whose manifest differs from that of `cargo new`. `cargo
-//! run` and `cargo test` boot programs by the runner that set-up configures, so these tests cover the runner,
-//! too.
+//! run` and `cargo test` boot programs with the runner that set-up configures, so these tests cover the
+//! runner, too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use xtask::{process, workspace};
 /// The environment variable with the runner's options.
 pub(super) const OPTIONS: &str = "HERMIT_RUN_ARGS";
 
-/// The program `xtask`, built if need be.
+/// Path of the program `xtask`, after it has been built.
 static XTASK: OnceLock<PathBuf> = OnceLock::new();
 
 /// Held while a crate is created. Tests of several rings share the crate.
@@ -48,8 +48,8 @@ fn main() {
 }
 "#;
 
-/// A program without any dependency, for the kernel that is installed with the target. It opens a socket, so
-/// that the network stack is linked, too.
+/// A program without any dependency, which is linked to the kernel that is installed with the target. It
+/// opens a socket, so that the network stack is linked, too.
 const INDEPENDENT: &str = r#"
 fn main() {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("no socket");
@@ -62,8 +62,8 @@ fn adds() {
 }
 "#;
 
-/// A library with doc tests of edition 2024. All of them run in one machine, and the second one must run
-/// after the first one has panicked.
+/// A library with doc tests of edition 2024. Both tests run in the same machine. The second test must run
+/// although the first one panics.
 const DOC_TESTS: &str = r#"
 //! ```should_panic
 //! panic!("as expected");
@@ -74,7 +74,7 @@ const DOC_TESTS: &str = r#"
 //! ```
 "#;
 
-/// Adds tests of `run` with a platform.
+/// Adds the tests of the build tool on a platform.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     tests.add(format!("{platform}: run passes on input, output and the exit code"), move || {
         runs(&platform.to_string(), &platform.images.image("hello_world"))
@@ -85,7 +85,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: run with a disk"), move || disk(&platform.to_string(), platform.images));
     run_options::test(tests, platform);
     if platform.is_slow() {
-        // The other tests build images with floating-point instructions.
+        // The other tests are left out, because they build images with floating-point instructions.
         return;
     }
     mounts::test(tests, platform, long);
@@ -106,7 +106,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(format!("{platform}: a crate without dependencies"), move || {
         let folder = platform.images.folder().join("independent");
         independent_crate(&platform.to_string(), &folder)?;
-        // In one ring: the stamp is the toolchain's.
+        // Runs in one test ring only, because all rings share the toolchain's stamp of the kernel.
         if platform.to_string() == "process" { installs_kernel(&folder) } else { Ok(()) }
     });
     tests.add(format!("{platform}: a manifest of another form than that of cargo new"), move || {
@@ -114,19 +114,19 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
 }
 
-/// The runner's options: a platform, and a time limit for each machine.
+/// Returns the runner's options: a platform, and a time limit for each machine.
 fn machine(platform: &str, seconds: u32) -> String {
     format!("--platform {platform} --timeout {seconds} --memory 32M")
 }
 
-/// The command `xtask` with arguments.
+/// Returns the command `xtask` with these arguments.
 pub(super) fn xtask(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(xtask_program()?);
     command.args(arguments).stdin(Stdio::null());
     Ok(command)
 }
 
-/// The file of the program `xtask`.
+/// Returns the file of the program `xtask`, and builds it first if no test has done so yet.
 pub(super) fn xtask_program() -> Result<&'static Path> {
     if XTASK.get().is_none() {
         // Another thread may have stored the same path meanwhile.
@@ -135,7 +135,7 @@ pub(super) fn xtask_program() -> Result<&'static Path> {
     XTASK.get().map(PathBuf::as_path).context("the program `xtask` was not built")
 }
 
-/// Runs a command; checks its exit code, and that a text is in standard output or standard error.
+/// Runs a command. Checks its exit code, and that standard output or standard error contains `text`.
 pub(super) fn expect(command: &mut Command, code: i32, text: &str) -> Result<Output> {
     let output = command.output().with_context(|| format!("cannot start {}", process::display(command)))?;
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -161,7 +161,7 @@ fn outside_crate(platform: &str, folder: &Path) -> Result<()> {
     expect(&mut in_own_target(xtask(&run)?), 7, "from hermit [\"a b\"]")?;
     expect(cargo(&["run", "--quiet"]).args(["--", "x"]), 7, "from hermit [\"x\"]")?;
     expect(cargo(&["run", "--quiet"]).args(["--", "panic"]), 7, "caught: true")?;
-    // The release profile aborts.
+    // In the crate's release profile, panics abort.
     let release = ["run", &name, "--release", "--platform", platform, "--timeout", "180", "--", "panic"];
     expect(&mut in_own_target(xtask(&release)?), 134, "")?;
     let host = || {
@@ -183,7 +183,8 @@ fn independent_crate(platform: &str, folder: &Path) -> Result<()> {
     expect(&mut cargo(&["test", "--quiet", "--doc"]), 0, "2 passed").map(drop)
 }
 
-/// Number of times that another test may install the kernel before `run` does.
+/// Maximum number of attempts. An attempt does not count if another test installs the kernel before `run`
+/// does.
 const INSTALL_ATTEMPTS: usize = 5;
 
 /// `run` notices before the build that the kernel for crates without dependencies is missing, and installs
@@ -215,8 +216,8 @@ fn try_install_kernel(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A manifest without a line `[package]`, with two programs, a default one, and a library of a type that the
-/// target lacks.
+/// The manifest has no line `[package]`. It has two programs, one of them the default, and a library of a
+/// type that the target does not support.
 fn unusual_crate(platform: &str, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("src/bin"))?;
     let manifest = "package.name = 'unusual'\npackage.edition = '2024'\npackage.default-run = 'second'\n\
@@ -237,7 +238,8 @@ fn unusual_crate(platform: &str, folder: &Path) -> Result<()> {
     expect(&mut run(&[])?, 2, "choose one with `--bin NAME` out of").map(drop)
 }
 
-/// Cargo's command for the target in a crate outside the workspace, configured as set-up tells users.
+/// Returns a command of cargo for the target, in a crate outside the workspace, with the configuration that
+/// set-up recommends to users.
 fn cargo_with_runner(runner: &Path, platform: &str, folder: &Path, words: &[&str]) -> Command {
     let mut cargo = in_own_target(process::cargo());
     cargo.current_dir(folder).stdin(Stdio::null()).env(OPTIONS, machine(platform, 180));
@@ -248,7 +250,7 @@ fn cargo_with_runner(runner: &Path, platform: &str, folder: &Path, words: &[&str
     cargo
 }
 
-/// A command that builds into the crate's own target folder.
+/// Returns the command, changed so that it builds into the crate's own target folder.
 fn in_own_target(mut command: Command) -> Command {
     command.env_remove("CARGO_TARGET_DIR");
     command
@@ -289,7 +291,8 @@ fn runs(platform: &str, image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `run` passes on what the guest's kernel reports to standard error only, and runs without the streams.
+/// `run` passes on the reports of the guest's kernel to standard error only. It also runs with closed
+/// streams.
 fn streams(platform: &str, image: &Path) -> Result<()> {
     let image = image.display().to_string();
     let run = ["run", &image, "--platform", platform, "--timeout", "180", "--", "null"];

@@ -1,5 +1,5 @@
-//! Set-up, lints, and builds that the rings share. They run side by side, because a single one does not keep
-//! all CPUs busy.
+//! Set-up, lints, and builds that the test rings share. They run at the same time, because each of them alone
+//! does not keep all CPUs busy.
 
 use std::sync::OnceLock;
 
@@ -14,8 +14,8 @@ use crate::lint;
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
-/// Build results that the rings share: each part is built once. A part is missing if no ring needs it, or if
-/// its build failed.
+/// Build results that the test rings share, so that each part is built only once. A part is missing if no
+/// ring needs it, or if its build failed.
 #[derive(Debug)]
 pub(super) struct Builds {
     pub(super) host_tests: Option<HostTests>,
@@ -31,7 +31,7 @@ impl Builds {
         let runs_uhyve = has(Ring::Process) || has(Ring::Kvm);
         let (host_tests, images, soft_images) = (Built::nothing(), Built::nothing(), Built::nothing());
         let outcome = OnceLock::new();
-        // Whichever task needs it first runs it, and the others wait for its end.
+        // The first task that needs set-up runs it, and the other tasks wait for its end.
         let set_up = || -> Result<()> {
             let outcome = outcome.get_or_init(|| prepare(plan).map_err(|error| format!("{error:#}")));
             outcome.clone().map_err(Error::msg)
@@ -39,9 +39,9 @@ impl Builds {
         let mut tests = Tests::default();
         tests.add("setup", set_up);
         let builds_host_tests = runs_uhyve || has(Ring::Host);
-        // The rings of uhyve run its integration tests.
+        // All packages are built if a ring of uhyve runs, because these rings run uhyve's integration tests.
         let packages = plan.packages.as_ref().filter(|_| !runs_uhyve);
-        // If everything is linted and everything is built, clippy does both.
+        // If all packages are linted and built, clippy does both in one pass.
         let is_one_pass = builds_host_tests && packages.is_none() && plan.lints == Lints::All;
         let compiler = if is_one_pass { Compiler::Clippy } else { Compiler::Rustc };
         if builds_host_tests {
@@ -62,7 +62,7 @@ impl Builds {
             add_announced(&mut tests, "build: images", || {
                 set_up()?;
                 images.build(Images::build)?;
-                // By now its objects are built.
+                // The kernel's objects are built by now, so this is quick.
                 setup::install_kernel()
             });
         }
@@ -95,14 +95,14 @@ fn prepare(plan: &TestPlan) -> Result<()> {
     }
 }
 
-/// Builds images without floating-point instructions unless only KVM needs them, and runs on hardware: it
-/// then runs all images.
+/// Builds images without floating-point instructions, if a test ring needs them. The ring `qemu` does; the
+/// ring `kvm` does only if KVM emulates in software, because KVM on hardware runs all images.
 fn build_soft(plan: &TestPlan, images: &Built<Images>) -> Result<()> {
     let is_needed = plan.rings.contains(&Ring::Qemu) || !Uhyve::check(setup::uhyve()?)?.works(Engine::Kvm);
     if is_needed { images.build(Images::build_soft) } else { Ok(()) }
 }
 
-/// Adds a task that takes minutes: its start is printed, too.
+/// Adds a task that takes minutes. So its start is printed, too.
 fn add_announced<'a>(
     tests: &mut Tests<'a>,
     name: &'static str,

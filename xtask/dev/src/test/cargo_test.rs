@@ -1,5 +1,5 @@
-//! `cargo test` for the target: what libtest does in a process on Linux, the runner does with a machine for
-//! each test.
+//! `cargo test` for the target must behave as on Linux, although the runner boots a machine for each test,
+//! whereas libtest on Linux runs all tests in one process.
 
 use std::process::Command;
 
@@ -88,8 +88,9 @@ mod tests {
 }
 "#;
 
-/// Compares `cargo test` of [`TESTS`] with the same on the host. `guest` and `host` are its commands without
-/// further arguments, and `machine` returns the options of a machine with a time limit in seconds.
+/// Compares `cargo test` of [`TESTS`] for the target with `cargo test` on the host. `guest` and `host` return
+/// these commands without further arguments. `machine` returns the options of a machine with a time limit in
+/// seconds.
 pub(super) fn test(
     guest: impl Fn() -> Command,
     host: impl Fn() -> Command,
@@ -125,14 +126,14 @@ pub(super) fn test(
     expect(&mut hanging, 101, "more than 20 s").map(drop)
 }
 
-/// The results of the tests, their names, and the summary without its time.
+/// Returns the results of the tests, their names, and the summary without its time.
 fn results(command: &mut Command, code: i32) -> Result<Vec<String>> {
     let output = expect(command, code, "test result: ")?;
     let text = String::from_utf8(output.stdout).context("the results are no text")?;
     let lines = text.lines().map(|line| line.split_once("; finished").map_or(line, |(summary, _)| summary));
     let is_name =
         |line: &str| ["running ", "test result", "    tests::"].iter().any(|start| line.starts_with(start));
-    // With panic=abort, libtest's own messages are lines of the test's output, and begin with "test ", too.
+    // With panic=abort, libtest's own messages are in the output of the test, and also begin with "test ".
     let is_result = |line: &str| line.starts_with("test ") && line.contains(" ... ");
     Ok(lines.filter(|line| is_name(line) || is_result(line)).map(str::to_owned).collect())
 }

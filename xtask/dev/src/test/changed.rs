@@ -1,8 +1,8 @@
-//! `cargo xtask test --changed`: the lints, host tests and rings that a change can affect.
+//! `cargo xtask test --changed`: selects the lints, host tests and test rings that a change can affect.
 //!
-//! A changed file belongs to the package in whose folder it lies. That package and all packages of the
-//! workspace that depend on it are affected; so are the rings whose guests, hypervisor or tools contain one
-//! of them.
+//! A changed file belongs to the package in whose folder it is. The change affects that package and all
+//! packages of the workspace that depend on it. It also affects a test ring if the ring's guests, hypervisor
+//! or tools contain an affected package.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::compatibility;
 use xtask::process;
 use xtask::workspace::{self, PROGRAMS};
 
-/// Files and folders at the root that no test depends on, except the lints of text.
+/// Files and folders at the root that affect no tests except the lints of text.
 const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];
 
-/// Rings whose guests or tools contain a package.
+/// Packages, each with the test rings whose guests or tools contain it.
 const RINGS: [(&str, &[Ring]); 7] = [
     ("hermit-kernel", &[Ring::Process, Ring::Qemu]),
     ("hermit-net", &[Ring::Process, Ring::Qemu]),
@@ -37,7 +37,7 @@ struct WorkspacePackage {
     name: String,
     /// Folder from the root of the workspace, with a slash at its end.
     folder: String,
-    /// Folders of the packages of the workspace that it depends on, in the same form.
+    /// Folders, in the same form, of the packages of the workspace on which this package depends.
     dependencies: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Affected {
     pub(super) everything: bool,
     /// Packages whose host tests run.
     pub(super) packages: BTreeSet<String>,
-    /// Rings that run, and the package that is the reason.
+    /// Test rings that run, each with the package that is the reason.
     pub(super) rings: BTreeMap<Ring, String>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Affected {
     }
 }
 
-/// Finds out what differs from a commit, and what that can affect.
+/// Returns the lints, packages and test rings that the changes since a commit can affect.
 pub(super) fn select(base: &str) -> Result<Affected> {
     let files = changed_files(base)?;
     println!("{} files differ from {base}", files.len());
@@ -79,7 +79,7 @@ pub(super) fn select(base: &str) -> Result<Affected> {
     Ok(selection)
 }
 
-/// Files that differ from a commit, and files that git does not know yet.
+/// Returns the files that differ from a commit, and the files that git does not track yet.
 fn changed_files(base: &str) -> Result<BTreeSet<String>> {
     let git =
         |words: &[&str]| process::output(Command::new("git").args(words).current_dir(workspace::root()));
@@ -88,7 +88,7 @@ fn changed_files(base: &str) -> Result<BTreeSet<String>> {
     Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())
 }
 
-/// The packages of the workspace, as cargo describes them.
+/// Returns the packages of the workspace, as cargo describes them.
 fn packages() -> Result<Vec<WorkspacePackage>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);

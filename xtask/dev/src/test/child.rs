@@ -1,10 +1,10 @@
 //! A child process that runs a guest: its input, its time limit, and its output.
 //!
-//! A guest that hangs must not hang the test, so each process has a time limit after which it is killed. Two
-//! threads read standard output and standard error all the time: a full pipe would stop the guest. Tests can
-//! therefore look at the output while the process runs ([`ChildProcess::has_printed`]), send more input, and
-//! wait for the end ([`ChildProcess::end`]). The result is an [`Outcome`], which also has the time at which
-//! each line arrived.
+//! A guest that hangs must not make the test hang, so each process is killed after a time limit. Two threads
+//! read standard output and standard error continuously, because a full pipe would stop the guest. So tests
+//! can search the output while the process runs ([`ChildProcess::has_printed`]), send more input, and wait
+//! for the end ([`ChildProcess::end`]). The result is an [`Outcome`], which also has the time at which each
+//! line arrived.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -21,8 +21,8 @@ use anyhow::{Context, Result, ensure};
 
 use xtask::process;
 
-/// Returns a command that starts `command` by another program. `words` are that program and its first
-/// arguments; the command line of `command` follows.
+/// Returns a command that runs another program, which starts `command`. `words` are that program and its
+/// first arguments; the command line of `command` follows them.
 pub(super) fn started_by(command: &Command, words: &[&str]) -> Command {
     let mut starter = Command::new(words.first().copied().unwrap_or("env"));
     starter.args(words.iter().skip(1)).arg(command.get_program()).args(command.get_args());
@@ -55,7 +55,7 @@ pub(super) struct Outcome {
     pub(super) output: Vec<u8>,
     /// Standard error.
     pub(super) errors: Vec<u8>,
-    /// Lengths of standard output, and the times when they were reached.
+    /// Times of the reads of standard output, each with the number of bytes that had arrived.
     arrivals: Vec<(Instant, usize)>,
 }
 
@@ -65,12 +65,12 @@ impl Outcome {
         String::from_utf8_lossy(&self.errors).into_owned()
     }
 
-    /// Standard output followed by standard error.
+    /// Returns standard output followed by standard error.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&[self.output.as_slice(), &self.errors].concat()).into_owned()
     }
 
-    /// The complete lines of standard output, and the time when each arrived.
+    /// Returns the complete lines of standard output, each with the time at which it arrived.
     pub(super) fn lines(&self) -> impl Iterator<Item = (Instant, String)> {
         let mut end = 0;
         self.output.split_inclusive(|&byte| byte == b'\n').map_while(move |line| {
@@ -80,7 +80,7 @@ impl Outcome {
         })
     }
 
-    /// Checks the exit code, and that each text is in standard output or standard error.
+    /// Checks the exit code, and that standard output or standard error contains each text.
     pub(super) fn check(&self, code: i32, texts: &[&str]) -> Result<()> {
         let (text, mut wrong) = (self.text(), String::new());
         if self.code != Some(code) {
@@ -105,11 +105,11 @@ fn streams(output: &str, errors: &str) -> String {
     format!("--- standard output:\n{output}\n--- standard error:\n{errors}\n---")
 }
 
-/// A running process. It is killed when this is dropped.
+/// A running process, which is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     child: Child,
-    /// Writes to an open input, and closes it when dropped.
+    /// Sends bytes to the thread that writes an open input. Dropping the sender closes the input.
     open: Option<Sender<Vec<u8>>>,
     output: Reader,
     errors: Reader,
@@ -135,21 +135,23 @@ impl ChildProcess {
         let (sender, later) = mpsc::channel::<Vec<u8>>();
         if let Some(mut pipe) = child.stdin.take() {
             let pieces = iter::once(bytes).chain(later);
-            // The loop ends when the sender is dropped. Writes fail after the guest has ended.
+            // The loop ends when the sender is dropped. Errors are ignored, because writes fail after the
+            // guest has ended.
             thread::spawn(move || pieces.for_each(|bytes| pipe.write_all(&bytes).unwrap_or_default()));
         }
         Ok(Self { child, open: stays_open.then_some(sender), output, errors, start, limit })
     }
 
-    /// The ID of the process.
+    /// Returns the ID of the process.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until these bytes are on standard output.
+    /// Waits until standard output contains these bytes. Fails if the process ends before.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
         loop {
-            // Read before the search: if both threads have ended by now, the search below sees all output.
+            // Reads this flag before the search: if both threads have ended by now, the search sees all
+            // output.
             let has_ended = self.output.has_ended() && self.errors.has_ended();
             if self.output.pieces().bytes.windows(bytes.len()).any(|window| window == bytes) {
                 return Ok(());
@@ -165,7 +167,7 @@ impl ChildProcess {
         }
     }
 
-    /// Standard output and standard error up to now.
+    /// Returns standard output and standard error up to now.
     fn text(&self) -> String {
         let text = |reader: &Reader| String::from_utf8_lossy(&reader.pieces().bytes).into_owned();
         streams(&text(&self.output), &text(&self.errors))
@@ -235,7 +237,7 @@ impl ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Both fail if the process has ended, as it has after a test that succeeds.
+        // Both calls fail if the process has ended, which is the usual case.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }
@@ -245,7 +247,7 @@ impl Drop for ChildProcess {
 #[derive(Debug, Default)]
 struct Pieces {
     bytes: Vec<u8>,
-    /// Times of the reads, and the number of bytes after each.
+    /// Times of the reads, each with the number of bytes that had arrived.
     arrivals: Vec<(Instant, usize)>,
 }
 
@@ -282,7 +284,7 @@ impl Reader {
     }
 
     fn end(&mut self) -> Pieces {
-        // The thread does not panic.
+        // An error is ignored: the thread does not panic.
         self.thread.take().map_or(Ok(()), thread::JoinHandle::join).unwrap_or_default();
         mem::take(&mut self.pieces())
     }

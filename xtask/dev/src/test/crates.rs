@@ -1,9 +1,9 @@
-//! The ring `crates`: programs that use crates from crates.io, on Linux and in machines, with the same
-//! output.
+//! The test ring `crates`: programs that use crates from crates.io must print the same in guests as on Linux.
 //!
-//! The crates are in the programs of a workspace of its own, `kernel/tests/crates`, twenty in each, and
-//! listed in its `crates.toml`, with the crates that are patched. Each use of a crate has a machine to
-//! itself. With `long`, crates that are listed as not working are tried, and clients use servers on the host.
+//! The programs are in a separate workspace, `kernel/tests/crates`. Each program uses about twenty crates.
+//! `crates.toml` there lists the crates, and which of them are patched. A machine runs the test of only one
+//! crate. With `long`, crates that are listed as not working are also tested, and clients use servers on the
+//! host.
 
 mod servers;
 mod unsupported;
@@ -25,14 +25,14 @@ use xtask::target::GUEST_TARGET;
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::{build, cargo, crates, process, setup, workspace};
 
-/// Name of the test of a group's list.
+/// Name of the test that checks the list of a group.
 const LIST: &str = "list of crates";
 
 /// Memory of a machine in MiB.
 const MEMORY: u64 = 512;
 
-/// Builds the programs and compares what they print. With a text, only tests whose names contain it run, and
-/// only their programs are built; the name of a group is part of the names of its tests.
+/// Builds the programs and compares their output. With `only`, runs only tests whose names contain that text,
+/// and builds only their programs. The name of a test begins with the name of its group.
 pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Result<()> {
     let list = Crates::read()?;
     let groups: Vec<&Group> = list.groups.iter().filter(|group| has_test(group, only)).collect();
@@ -89,28 +89,28 @@ pub(super) fn test(report: &mut Report, long: bool, only: Option<&str>) -> Resul
     Ok(())
 }
 
-/// The program of a package.
+/// Returns the program of a package.
 fn program(programs: &BTreeMap<String, PathBuf>, package: &str) -> Result<PathBuf> {
     programs.get(package).cloned().with_context(|| format!("cargo did not build {package}"))
 }
 
-/// Name of the test of a crate, or of the list, of a group.
+/// Returns the name of a group's test: that of a crate, or of the list ([`LIST`]).
 fn test_name(group: &Group, name: &str) -> String {
     format!("{}: {name}", group.package())
 }
 
-/// Name of the test of a crate that does not work.
+/// Returns the name of the test of a crate that does not work.
 fn name_of(krate: &Unsupported) -> String {
     format!("{}, which does not work", krate.name)
 }
 
-/// Returns true if the name of a test of the group contains the text.
+/// Returns true if the name of at least one test of the group contains the text `only`.
 fn has_test(group: &Group, only: Option<&str>) -> bool {
     let mut names = group.crates.keys().map(String::as_str).chain([LIST]);
     only.is_none_or(|text| names.any(|name| test_name(group, name).contains(text)))
 }
 
-/// Builds these packages for Linux and for machines; returns their files by package.
+/// Builds these packages for Linux and for guests. Returns the files by package, first those for Linux.
 fn programs(folder: &Path, packages: &[&str]) -> Result<[BTreeMap<String, PathBuf>; 2]> {
     if packages.is_empty() {
         return Ok([BTreeMap::new(), BTreeMap::new()]);
@@ -121,7 +121,7 @@ fn programs(folder: &Path, packages: &[&str]) -> Result<[BTreeMap<String, PathBu
     Ok([host, build::packages(folder, packages)?.into_iter().collect()])
 }
 
-/// Builds the programs for Linux; returns their files by package.
+/// Builds the programs for Linux. Returns the files by package.
 fn host_programs(folder: &Path, packages: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
     let mut cargo = process::cargo();
     cargo.current_dir(folder).args(["build", "--quiet", "--locked"]);
@@ -130,8 +130,8 @@ fn host_programs(folder: &Path, packages: &[&str]) -> Result<BTreeMap<String, Pa
     Ok(artifacts.into_iter().filter_map(|artifact| Some((artifact.name, artifact.executable?))).collect())
 }
 
-/// Removes the files that were built with another std, and the programs that were linked to another kernel.
-/// Cargo does not notice that they are out of date.
+/// Removes files that were built with another std, and programs that were linked to another kernel. Cargo
+/// does not notice that they are out of date.
 fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Result<()> {
     let record = target.join("installed");
     let text = format!("{installation}\n{kernel}\n");
@@ -150,8 +150,8 @@ fn discard_outdated(target: &Path, [installation, kernel]: &[String; 2]) -> Resu
         .context("cannot write to the target folder")
 }
 
-/// Fails unless the program has the crates that are listed, and these depend on the patched crates that are
-/// listed.
+/// Fails unless the program uses exactly the listed crates, and these depend on exactly the listed patched
+/// crates.
 fn check_list(group: &Group, program: &Path, patched: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
     let names = process::output(Command::new(program).arg("list"))?;
     let names: BTreeSet<&str> = names.lines().collect();
@@ -176,9 +176,9 @@ fn check_patched(group: &Group, patched: &BTreeMap<String, BTreeSet<String>>) ->
     Ok(())
 }
 
-/// Fails unless the use of a crate prints the same in a machine as on Linux.
+/// Fails unless a program prints the same in a guest as on Linux.
 fn compare(on_linux: &mut Command, guest: TestGuest<'_>) -> Result<()> {
-    // Machines do not get these variables.
+    // Guests do not get these variables.
     on_linux.env_remove("RUST_BACKTRACE").env_remove("RUST_LIB_BACKTRACE");
     let on_linux = on_linux.stdin(Stdio::null()).output()?;
     let errors = String::from_utf8_lossy(&on_linux.stderr);
@@ -188,7 +188,7 @@ fn compare(on_linux: &mut Command, guest: TestGuest<'_>) -> Result<()> {
     same(&String::from_utf8_lossy(&on_linux.stdout), &String::from_utf8_lossy(&outcome.output))
 }
 
-/// Fails unless the outputs are the same; names the first line that differs.
+/// Fails unless the outputs are equal. The error names the first line that differs.
 fn same(on_linux: &str, in_machine: &str) -> Result<()> {
     let count = on_linux.lines().count().max(in_machine.lines().count());
     let line = |text: &str, index| text.lines().nth(index).unwrap_or("(the end)").to_owned();

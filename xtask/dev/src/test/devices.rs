@@ -1,4 +1,4 @@
-//! Virtio devices of QEMU: disks, entropy and console, on PCI and on MMIO.
+//! Tests of QEMU's virtio devices: disks, entropy, console and balloon, on PCI and on MMIO.
 //!
 //! QEMU has more variants of a device than uhyve: legacy and modern PCI, MSI-X and INTx, PCI Express, and
 //! virtio-mmio. The tests run the same programs with each variant. Some tests read QEMU's trace log
@@ -30,8 +30,8 @@ const SIZE: usize = 256 << 10;
 /// Size in bytes of a disk that is divided among 100 threads.
 const REGIONS_SIZE: usize = 9_766 * 512;
 
-/// Address and interrupt of the last virtio-mmio slot of QEMU's microvm, which QEMU uses for the first
-/// device. QEMU does not pass it to a kernel that is booted by PVH.
+/// Option of the kernel with the address and the interrupt of the last virtio-mmio slot of QEMU's microvm.
+/// QEMU uses this slot for the first device, but does not pass its address to a kernel that is booted by PVH.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00e00:12";
 
 /// Ways to attach a disk: name, machine, and options.
@@ -114,7 +114,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         let messages = messages(qemu, "devices-first")?;
         let vectors: BTreeSet<_> = messages.iter().map(|(vector, _)| vector).collect();
         let first = messages.iter().filter(|(_, cpu)| *cpu == 0).count();
-        // Both of the first CPU, and then one of another.
+        // The first CPU gets messages with two vectors, and then another CPU gets one message.
         ensure!(messages.len() == 3 && vectors.len() == 2 && first == 2, "messages: {messages:?}");
         Ok(())
     });
@@ -148,7 +148,7 @@ fn balloon_without_reports(qemu: &Qemu<'_>) -> Result<()> {
     running.has_printed(b"started")?;
     running.send(b"\n")?;
     running.has_printed(b"freed")?;
-    // The kernel looks for the device seconds later: the guest must not end before.
+    // The kernel looks for the device only after some seconds. The guest must not end before.
     let start = Instant::now();
     while !fs::read_to_string(&log)?.lines().filter_map(device_status).any(|status| status & FAILED != 0) {
         ensure!(start.elapsed() < LIMIT, "the driver has not refused the device");
@@ -161,19 +161,19 @@ fn balloon_without_reports(qemu: &Qemu<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Status of a device that the driver sets, in QEMU's log.
+/// Returns the device status that the driver sets, if a line of QEMU's log reports it.
 fn device_status(line: &str) -> Option<u32> {
     // virtio_set_status vdev 0x55d0c8f6b2f0 val 139
     line.split_once("virtio_set_status")?.1.split_once(" val ")?.1.trim().parse().ok()
 }
 
-/// Returns the guest with an option of QEMU that logs an event of it.
+/// Returns the guest with options that make QEMU write an event of its trace to the file `log`.
 fn with_trace(guest: Guest, event: &str, log: &Path) -> Result<Guest> {
     let log = log.to_str().context("the log's name")?;
     Ok(guest.with_options(&["-d", &format!("trace:{event}"), "-D", log]))
 }
 
-/// The host takes memory back by the balloon device.
+/// Memory that the guest frees returns to the host through the balloon device.
 fn freed_memory_returns(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     let folder = TempDir::new()?;
     let arguments = memory_return::arguments();
@@ -187,7 +187,7 @@ fn freed_memory_returns(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     Ok(())
 }
 
-/// A guest on the classic PC.
+/// Returns a guest on the classic PC.
 fn on_pc(qemu: &Qemu<'_>, image: &Path, arguments: &[&str]) -> Guest {
     Guest { board: Board::Pc, ..qemu.guest(image, arguments) }
 }
@@ -236,8 +236,8 @@ fn read_only(qemu: &Qemu<'_>, disk: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Without RDRAND, random numbers come from the entropy device; without that, std reports that there are
-/// none.
+/// Without RDRAND, random numbers come from the entropy device. Without that device, std reports that there
+/// are no random numbers.
 fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
     let guest = on_pc(qemu, &qemu.image("faults"), &["entropy"]);
     let guest = guest.with_options(&["-cpu", "max,-rdrand,-rdseed"]);
@@ -249,7 +249,7 @@ fn no_randomness(qemu: &Qemu<'_>) -> Result<()> {
     expect(&guest.with_options(&["-device", "virtio-rng-pci"]), b"", 0, &["ok"]).map(drop)
 }
 
-/// Input and output use the virtio console, reports of the kernel the serial port.
+/// Input and output use the virtio console. Reports of the kernel use the serial port.
 fn console(qemu: &Qemu<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("console");
@@ -265,10 +265,11 @@ fn console(qemu: &Qemu<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Input comes from the virtio console, on microvm by the second I/O APIC; output and errors go to the serial
-/// ports.
+/// Input comes from the virtio console; on microvm, its interrupt comes from the second I/O APIC. Output and
+/// errors go to the serial ports.
 fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
-    // More than the FIFO and all buffers hold: the guest waits for input, and QEMU for the guest.
+    // The input is larger than the FIFO and all buffers. So the guest has to wait for input, and QEMU has to
+    // wait for the guest.
     let input: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     let guest = Guest { board, has_input_device: true, ..qemu.guest(&qemu.image("stdin"), &[]) };
     let output = expect(&guest, &input, 0, &["100000 bytes"])?;
@@ -276,7 +277,7 @@ fn input_device(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     Ok(())
 }
 
-/// Input arrives when the guest is about to initialise the device, and again when a read waits for it.
+/// Input arrives when the guest is about to initialise the device, and more input when a read waits for it.
 fn input_after_first_read(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     let folder = TempDir::new()?;
     let guest = Guest { board, has_input_device: true, ..qemu.example("abi_calls", &["stdin"]) };
@@ -291,7 +292,8 @@ fn input_after_first_read(qemu: &Qemu<'_>, board: Board) -> Result<()> {
     Ok(())
 }
 
-/// Messages of two disks, by vector and CPU, which QEMU logs, while a check of `kernel/tests/abi_calls` runs.
+/// Returns the MSI-X messages of two disks while a check of `kernel/tests/abi_calls` runs, as pairs of a
+/// vector and a CPU. They come from QEMU's log.
 fn messages(qemu: &Qemu<'_>, check: &str) -> Result<BTreeSet<(u8, u8)>> {
     let folder = TempDir::new()?;
     let log = folder.path().join("log");
@@ -309,11 +311,11 @@ fn messages(qemu: &Qemu<'_>, check: &str) -> Result<BTreeSet<(u8, u8)>> {
     Ok(text.lines().filter_map(message).collect())
 }
 
-/// Vector and destination of a message in QEMU's log.
+/// Returns the vector and the destination of the message in a line of QEMU's log.
 fn message(line: &str) -> Option<(u8, u8)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number =
         |name| words.iter().skip_while(|word| **word != name).nth(1).and_then(|word| word.parse().ok());
-    // The firmware leaves a line with vector 0.
+    // The log contains a line with vector 0, which is due to the firmware.
     Some((number("vector").filter(|vector| *vector != 0)?, number("dest")?))
 }

@@ -1,4 +1,4 @@
-//! Commands of the README, run as it shows them.
+//! Tests the commands in the README: they must print the output that the README shows.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,8 +9,8 @@ use super::build_tool::{expect, xtask_program};
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
-/// Beginning of the commands that are run. These end by themselves, and print the same on each machine except
-/// for numbers.
+/// Beginning of the commands that are tested. These commands end by themselves, and their output is the same
+/// on each host, except for numbers.
 const START: &str = "cargo xtask run hello_world";
 
 /// Adds the tests.
@@ -34,7 +34,7 @@ fn readme() -> Result<()> {
     Ok(())
 }
 
-/// Commands of the first block with a console that begin with [`START`], and their output.
+/// Returns the commands that begin with [`START`] in the first `console` block, each with its output.
 fn shown(text: &str) -> Vec<(String, String)> {
     let block = text.lines().skip_while(|line| *line != "```console").skip(1);
     let mut commands: Vec<(String, String)> = Vec::new();
@@ -49,7 +49,7 @@ fn shown(text: &str) -> Vec<(String, String)> {
     commands
 }
 
-/// Replaces words that begin with a digit, unless they are a whole number.
+/// Returns the text with a placeholder for each word that begins with a digit but is not an integer.
 fn without_numbers(text: &str) -> String {
     let plain = |word: &str| {
         let is_measured =

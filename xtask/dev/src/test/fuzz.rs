@@ -1,7 +1,8 @@
-//! The ring `fuzz`: runs the fuzz targets of what parses bytes from guests, hosts, networks, files and users.
+//! The test ring `fuzz`: runs the fuzz targets. They cover code that parses bytes from guests, hosts,
+//! networks, files and users.
 //!
-//! They are built with the flags of cargo-fuzz, without cargo-fuzz itself: coverage counters and
-//! AddressSanitizer. Both take a nightly compiler.
+//! The targets are built without cargo-fuzz, but with its flags, which add coverage counters and
+//! AddressSanitizer. Both need a nightly compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,8 @@ use xtask::{process, workspace};
 /// The folders of the packages of fuzz targets.
 const FOLDERS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];
 
-/// Named explicitly: otherwise cargo would pass the sanitizer flags to build scripts, too.
+/// The host's target. It is named explicitly, because otherwise cargo would pass the sanitizer flags to build
+/// scripts, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The compiler flags of cargo-fuzz 0.13.
@@ -28,18 +30,18 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// File with the leaks that LeakSanitizer ignores.
 const LEAKS: &str = "hermit-sys/net/fuzz/leaks.txt";
 
-/// Time limit of one input, in seconds: a guest must not stop the host for longer.
+/// Time limit for one input, in seconds. A guest must not stop the host for longer.
 const INPUT_TIMEOUT: u32 = 10;
 
 /// A program that fuzzes.
 #[derive(Debug)]
 struct FuzzTarget {
     name: String,
-    /// Directory of its seeds.
+    /// Directory of the target's seeds.
     seeds: PathBuf,
 }
 
-/// Runs every target for so many seconds.
+/// Runs each target for `seconds` seconds.
 pub(super) fn test(report: &mut Report, seconds: u32) -> Result<()> {
     let output = &workspace::root().join("target/fuzz");
     build(output)?;
@@ -55,7 +57,7 @@ fn build(output: &Path) -> Result<()> {
     let nightly = |words: &[&str]| {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly"]).args(words).current_dir(workspace::root());
-        // `cargo xtask` sets these to the toolchain of the workspace.
+        // `cargo xtask` sets these variables to the programs of the workspace's own toolchain.
         command.env_remove("CARGO").env_remove("RUSTC");
         command
     };
@@ -67,7 +69,7 @@ fn build(output: &Path) -> Result<()> {
     process::run(cargo.arg("--target-dir").arg(output).env("RUSTFLAGS", FLAGS))
 }
 
-/// All targets, in order of their names.
+/// Returns all targets, sorted by name.
 fn targets() -> Result<Vec<FuzzTarget>> {
     let mut targets = Vec::new();
     for folder in FOLDERS.map(|folder| workspace::root().join(folder)) {
@@ -83,8 +85,8 @@ fn targets() -> Result<Vec<FuzzTarget>> {
     Ok(targets)
 }
 
-/// Runs a target. It starts from the seeds, from the committed corpus, and from the inputs that earlier runs
-/// here have found.
+/// Runs a target. It starts from the seeds, the committed corpus, and the inputs that earlier runs in this
+/// workspace have found.
 fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     let FuzzTarget { name, seeds } = target;
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));
@@ -105,7 +107,7 @@ fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// The end of a log, which contains the error.
+/// Returns the end of a log, which contains the error.
 fn log_end(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     last_lines(&String::from_utf8_lossy(&bytes), 30)

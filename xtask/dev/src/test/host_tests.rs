@@ -1,8 +1,8 @@
-//! Tests that run on the development machine.
+//! The test ring `host`: tests that run on the host.
 //!
-//! They are the ordinary tests of the workspace's packages. Cargo only compiles them: with `--no-run` it
-//! reports the test executables, and each executable then is one test of the ring `host`. So they run side by
-//! side, and have the names and the output of all other tests of `cargo xtask test`. If the lints run, too,
+//! They are the ordinary tests of the workspace's packages. Cargo only compiles them: with `--no-run`, it
+//! reports the test executables. Each executable is one test of the ring `host`. So the executables run at
+//! the same time, and are reported like all other tests of `cargo xtask test`. If the lints run as well,
 //! clippy compiles the tests, which saves a second build.
 
 use std::collections::BTreeSet;
@@ -19,30 +19,31 @@ use xtask::cargo::Artifact;
 use xtask::target::UHYVE_TARGET;
 use xtask::{cargo, process, setup, workspace};
 
-/// Seed of property tests: the same in every run, so that a new failure is due to the latest change. With
-/// `--long` they start from a random seed.
+/// Seed of property tests, as an environment variable. The seed is the same in every run, so that a new
+/// failure is due to the latest change. With `--long`, property tests start from a random seed instead.
 pub(super) const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "6");
 
-/// Number of cases of each property that does not set it. As the seed is always the same, more cases would
-/// mostly repeat those of earlier runs. With `--long` there are 256, proptest's default.
+/// Number of cases of a property test that does not set the number itself. More cases would find little: as
+/// the seed is always the same, each run repeats the cases of earlier runs. With `--long` there are 256
+/// cases, proptest's default.
 const PROPERTY_CASES: (&str, &str) = ("PROPTEST_CASES", "64");
 
-/// Minimum bound of preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
+/// Minimum of the bound on preemptions in loom's models with `--long`: see `kernel/sched/src/models`.
 const LONG_MODELS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
-/// The package of uhyve, and its folder.
+/// Name and folder of the package of uhyve.
 const UHYVE: (&str, &str) = ("uhyve", "hypervisor");
 
-/// The environment variable that names the uhyve which the hypervisor's own tests run.
+/// Environment variable with the path of the uhyve that the hypervisor's own tests run.
 const UHYVE_VARIABLE: &str = "HERMIT_TEST_UHYVE";
 
 /// A test executable that cargo built from a library, a binary, or a file in the folder `tests`.
 #[derive(Debug)]
 struct TestProgram {
-    /// Name of the package's folder and of the cargo target.
+    /// Name of the test: the package's folder and the name of the cargo target.
     name: String,
     executable: PathBuf,
-    /// Folder of the package, in which cargo runs its tests.
+    /// Folder of the package. It is the working directory of the test, as under cargo.
     folder: PathBuf,
 }
 
@@ -51,9 +52,9 @@ struct TestProgram {
 pub(super) struct HostTests {
     programs: Vec<TestProgram>,
     compiler: Compiler,
-    /// Property tests start from a random seed, and models are explored further.
+    /// True if property tests start from a random seed, and loom's models are explored further.
     long: bool,
-    /// The installed uhyve, if its tests are among these.
+    /// The installed uhyve, if uhyve's tests are among the programs.
     uhyve: Option<PathBuf>,
 }
 
@@ -88,11 +89,12 @@ impl Compiler {
 }
 
 impl HostTests {
-    /// Compiles the tests of some packages, or of all. With clippy, all other targets of the packages are
-    /// compiled as well, so that clippy checks them.
+    /// Compiles the tests of `packages`, or of all packages. With clippy, also compiles all other targets of
+    /// the packages, so that clippy checks them.
     ///
-    /// uhyve's tests are compiled for the target of its releases, which `set_up` installs first. They run the
-    /// installed uhyve. If rustup does not provide the target, uhyve and its tests use the host's C library.
+    /// uhyve's tests run the installed uhyve. They are compiled for the target of uhyve's releases, which
+    /// `set_up` installs first. If rustup does not provide the target, uhyve and its tests use the host's C
+    /// library.
     pub(super) fn build(
         packages: Option<&BTreeSet<String>>,
         compiler: Compiler,
@@ -128,7 +130,7 @@ impl HostTests {
         Ok(Self { programs: programs.collect(), compiler, long, uhyve })
     }
 
-    /// Adds all tests. If only some packages are tested, documentation is left out.
+    /// Adds all tests. If only some packages are tested, leaves out doc tests.
     pub(super) fn add<'a>(&'a self, tests: &mut Tests<'a>, packages: Option<&BTreeSet<String>>) {
         for program in &self.programs {
             tests.add(format!("host: {}", program.name), || self.run(program, &[]));
@@ -140,7 +142,7 @@ impl HostTests {
         }
     }
 
-    /// Runs the tests in a file of the folder `tests` of a package, with environment variables.
+    /// Runs the tests in one file of a package's folder `tests`, with environment variables.
     pub(super) fn run_integration_test(
         &self,
         package: &str,
@@ -179,8 +181,8 @@ fn compile_for_uhyve_target(artifacts: &mut Vec<Artifact>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the packages among the given ones that are built for the development machine: default members, and
-/// [`LONG_PACKAGES`], which have tests there, too.
+/// Returns those of the packages that are built for the host: default members of the workspace, and
+/// [`LONG_PACKAGES`], which also have tests for the host.
 fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace::root()).args(["metadata", "--format-version", "1", "--no-deps"]);
@@ -193,7 +195,8 @@ fn host_packages(packages: &BTreeSet<String>) -> Result<Vec<String>> {
     Ok(names.map(|(name, _)| name.to_owned()).collect())
 }
 
-/// Runs a command to its end. The command's output is part of the error if it fails, and otherwise not shown.
+/// Runs a command to its end. If the command fails, the error contains its output; otherwise the output is
+/// not shown.
 pub(super) fn succeed(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("cannot start `{}`", process::display(command)))?;
     if output.status.success() {

@@ -14,20 +14,20 @@ use xtask::target::FloatAbi;
 /// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fifo", "round-robin"];
 
-/// Images of `abi_calls` with a feature of `hermit-sys`, by name: with a scheduling policy, and with other
-/// allocators.
+/// Images of `abi_calls`, as pairs of a name and the feature of `hermit-sys` with which it is built. The
+/// features select a scheduling policy or another allocator.
 const CALLS: [(&str, &str); 3] = [(FIFO_CALLS, "fifo"), (BUMP_CALLS, "bump"), (TLSF_CALLS, "tlsf")];
 
 pub(super) const FIFO_CALLS: &str = "abi_calls-fifo";
 pub(super) const BUMP_CALLS: &str = "abi_calls-bump";
 pub(super) const TLSF_CALLS: &str = "abi_calls-tlsf";
 
-/// Examples that are built with and without floating-point instructions.
+/// Programs that are built both with and without floating-point instructions.
 const ALWAYS: [&str; 9] =
     ["disk", "faults", "hello_world", "httpd", "net_calls", "shutdown", "stdin", "streams", "threads"];
 
-/// Examples that are built with floating-point instructions only: they do not run on hosts that emulate
-/// processors.
+/// Programs that are built only with floating-point instructions, because they are not tested on hosts that
+/// emulate the processor.
 const HARD_FLOAT_ONLY: [&str; 15] = [
     "abi_calls",
     "boot_mark",
@@ -46,17 +46,17 @@ const HARD_FLOAT_ONLY: [&str; 15] = [
     "web",
 ];
 
-/// The example that compiles C. Hosts without a C compiler or without a mirror of the C library's sources
-/// cannot build it.
+/// The program that contains C code. A host without a C compiler, or without access to the C library's
+/// sources, cannot build it.
 const C_CODE: &str = "c_code";
 
-/// Removes the programs in cargo's folder of a profile, so that they are linked again: cargo does not notice
-/// another kernel of programs without `hermit-sys`.
+/// Removes the programs in cargo's output folder of a profile, so that cargo links them again. Cargo itself
+/// does not notice if the kernel of programs without `hermit-sys` has changed.
 pub(super) fn remove_programs(output: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(output.join("deps")) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
-        // A folder is what an interrupted compiler has left.
+        // Skips folders, which an interrupted compiler may leave.
         if path.extension().is_none() && !path.is_dir() {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
@@ -64,17 +64,18 @@ pub(super) fn remove_programs(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Images of the examples, by name, in a folder of their own: cargo gives all variants of one the same name.
+/// Images of the programs, by name. They are copied to a separate folder, because cargo gives all variants of
+/// a program the same file name.
 #[derive(Debug)]
 pub(super) struct Images {
     folder: TempDir,
-    /// Why there is no image of [`C_CODE`].
+    /// Reason why there is no image of [`C_CODE`].
     c_code_error: Option<String>,
 }
 
 impl Images {
-    /// Builds all images in release mode, `hello_world` also in debug mode, `threads` with each scheduling
-    /// policy, and `abi_calls` with some features; `c_code` if the host can.
+    /// Builds all images in release mode. Also builds `hello_world` in debug mode, `threads` with each
+    /// scheduling policy, `abi_calls` with the features in [`CALLS`], and `c_code` if the host can build it.
     pub(super) fn build() -> Result<Self> {
         let mut examples = Self::new()?;
         examples.c_code_error = setup::ensure_c().err().map(|error| format!("{error:#}"));
@@ -94,8 +95,9 @@ impl Images {
         Ok(examples)
     }
 
-    /// Builds images without floating-point instructions, for a KVM that emulates processors without them. It
-    /// runs 1.8 million instructions a second, so only release mode is useful.
+    /// Builds images without floating-point instructions, for a KVM that emulates a processor without them.
+    /// The emulation is slow, about 1.8 million instructions per second, so the images are built only in
+    /// release mode.
     pub(super) fn build_soft() -> Result<Self> {
         let examples = Self::new()?;
         examples.add_all(
@@ -112,7 +114,7 @@ impl Images {
         Ok(images)
     }
 
-    /// An empty folder.
+    /// Creates an empty folder of images.
     pub(super) fn new() -> Result<Self> {
         Ok(Self { folder: TempDir::new().context("cannot make a temporary folder")?, c_code_error: None })
     }
@@ -135,34 +137,34 @@ impl Images {
         Ok(())
     }
 
-    /// The folder of the images.
+    /// Returns the folder of the images.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Why there is no image of `c_code`, if this host cannot build it.
+    /// Returns the reason why there is no image of `c_code`, if this host cannot build it.
     pub(super) fn c_code_error(&self) -> Option<&str> {
         self.c_code_error.as_deref()
     }
 
-    /// The image of an example; `debug` is `hello_world` in debug mode, and a policy's name is `threads` with
-    /// that policy.
+    /// Returns the image of a program. The name `debug` stands for `hello_world` in debug mode, and the name
+    /// of a scheduling policy for `threads` with that policy.
     pub(super) fn image(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-/// Something that a step of the test run builds for later steps.
+/// A value that a step of the test run builds for later steps.
 #[derive(Debug)]
 pub(super) struct Built<T>(Mutex<Option<T>>);
 
 impl<T> Built<T> {
-    /// Nothing yet.
+    /// Returns an empty value: nothing is built yet.
     pub(super) fn nothing() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// Builds it and keeps it.
+    /// Calls `build` and keeps the result.
     pub(super) fn build(&self, build: impl FnOnce() -> Result<T>) -> Result<()> {
         let built = build()?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(built);

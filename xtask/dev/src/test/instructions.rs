@@ -1,4 +1,4 @@
-//! Functions of an image that contain floating-point or vector instructions.
+//! Finds the functions of an image that contain floating-point or vector instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,17 +10,18 @@ use iced_x86::Mnemonic::{Lfence, Mfence, Sfence};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
 
-/// CPUID features of the units' instructions. Some instructions of the units have no operand that is one of
-/// the units' registers.
+/// CPUID features of the floating-point and vector units. An instruction is recognised by these features,
+/// too, because some instructions of the units have no operand in the units' registers.
 const FEATURES: [CpuidFeature; 9] = [FPU, FPU287, FPU387, FXSR, MMX, SSE, SSE2, SSE3, XSAVE];
 
 /// Instructions of SSE that do not use vector registers.
 const FENCES: [Mnemonic; 3] = [Lfence, Mfence, Sfence];
 
-/// Names of functions, with the instructions of these units in each.
+/// Pairs of a function's name and a floating-point or vector instruction in that function.
 pub(crate) type Occurrences = BTreeSet<(String, Mnemonic)>;
 
-/// Decodes all code of an image that has symbols.
+/// Decodes all code of an image, which must have symbols. Returns the occurrences of floating-point and
+/// vector instructions.
 pub(crate) fn floating(image: &Path) -> Result<Occurrences> {
     let bytes = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let file = object::File::parse(bytes.as_slice())?;
@@ -34,8 +35,8 @@ pub(crate) fn floating(image: &Path) -> Result<Occurrences> {
     Ok(occurrences)
 }
 
-/// Decodes code that is linked at an address. Decoding restarts at each symbol, so that data between
-/// functions cannot hide instructions.
+/// Decodes code that is linked at `address`. Decoding restarts at each symbol, so that data between functions
+/// cannot hide instructions.
 fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result<Occurrences> {
     let end = address + u64::try_from(code.len())?;
     let symbols = names.range(address + 1..end).map(|(start, _)| *start);
@@ -53,8 +54,8 @@ fn floating_in(code: &[u8], address: u64, names: &BTreeMap<u64, &str>) -> Result
     Ok(occurrences)
 }
 
-/// Returns true if an instruction is one of these units. Invalid instructions count, because code must not
-/// contain them either.
+/// Returns true if an instruction belongs to the floating-point or vector units. Invalid instructions count,
+/// too, because code must not contain them either.
 fn is_floating(instruction: &Instruction) -> bool {
     let features = instruction.cpuid_features().iter().any(|feature| FEATURES.contains(feature));
     let mut registers = (0..instruction.op_count()).map(|operand| instruction.op_register(operand));
@@ -99,8 +100,8 @@ mod tests {
 
     #[test]
     fn data_before_a_function_does_not_hide_its_first_instruction() {
-        // The data is the start of `mov eax, NUMBER`, which would take the function's first bytes for the
-        // number.
+        // The data looks like the start of `mov eax, NUMBER`. Without the restart at the symbol, the first
+        // bytes of the function would be decoded as the number.
         let code = [0xb8, 0xf2, 0x0f, 0x58, 0xc1, 0xc3];
         let names = BTreeMap::from([(0x1000, "data"), (0x1001, "_ZN1a1bE")]);
         let occurrences = floating_in(&code, 0x1000, &names).unwrap();

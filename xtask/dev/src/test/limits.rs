@@ -1,9 +1,10 @@
-//! Limits: size and least memory of hello_world, least memory of httpd, instructions until `main`, and
-//! instructions of short paths. None of them may grow by more than 2 % over what `limits.txt` records.
+//! Tests of limits: the size of hello_world, the least memory of hello_world and httpd, the number of
+//! instructions until `main`, and the number of instructions of short operations. Each figure may be at most
+//! 2 % above the figure that `limits.txt` records.
 //!
-//! They do not depend on the machine: QEMU emulates the processor, counts its instructions as time, and draws
-//! the same random numbers each time. Only a few source paths, which panics print, make an image longer or
-//! shorter by less than 1 KiB.
+//! The figures hardly depend on the host: QEMU emulates the processor, counts its instructions as time, and
+//! draws the same random numbers each time. Only the paths of source files, which panics print, differ
+//! between hosts. They change the size of an image by less than 1 KiB.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +24,7 @@ use crate::bench::operations::{CORE, Count, FS, Operation};
 use xtask::qemu::Guest;
 use xtask::{program, setup, workspace};
 
-/// The record: a line for each figure, with its name, a tab, and the figure.
+/// Contents of the record: a line for each figure, with its name, a tab, and the figure.
 const RECORD: &str = include_str!("limits.txt");
 
 /// Path of the record in the workspace.
@@ -38,8 +39,8 @@ const MAX_GROWTH: f64 = 1.02;
 /// Memory of the guest that measures operations.
 const MEMORY: &str = "256M";
 
-/// Operations that are left out, on large blocks: they take longer than all others, and few of their
-/// instructions are ours.
+/// Operations on large blocks, which are left out. They take longer than all others, and most of their
+/// instructions only copy data.
 const LARGE: [&str; 2] = ["read-1m", "write-1m"];
 
 /// Time limit of a guest that has too little memory.
@@ -51,7 +52,7 @@ const SEED: usize = 1;
 /// Figures by name.
 type Figures = BTreeMap<String, f64>;
 
-/// The loader, uhyve, which connects guests, and the images that are measured.
+/// The loader; uhyve, which connects guests to the network; and the images that are measured.
 #[derive(Debug)]
 pub(crate) struct Images {
     loader: PathBuf,
@@ -62,7 +63,7 @@ pub(crate) struct Images {
     core_bench: PathBuf,
 }
 
-/// Measures some figures.
+/// Function that measures one or more figures.
 type Measurement = fn(&Images) -> Result<Figures>;
 
 /// Measurements by name.
@@ -91,7 +92,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
     }
 }
 
-/// Measures all figures, and records them.
+/// Measures all figures, and writes them to the record.
 pub(crate) fn record() -> Result<()> {
     let images = Images {
         loader: setup::loader()?,
@@ -112,7 +113,7 @@ pub(crate) fn record() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a figure is more than [`MAX_GROWTH`] times the recorded one, or is not recorded.
+/// Fails if a figure is more than [`MAX_GROWTH`] times the recorded figure, or is not recorded.
 fn compare(recorded: &Figures, figures: &Figures) -> Result<()> {
     let wrong = figures.iter().filter_map(|(name, figure)| match recorded.get(name) {
         None => Some(format!("\n  {name}: not recorded, now {figure}")),
@@ -129,13 +130,13 @@ fn compare(recorded: &Figures, figures: &Figures) -> Result<()> {
     Ok(())
 }
 
-/// The lines of a text that consist of a name, a tab and a figure.
+/// Returns the figures in the lines that consist of a name, a tab and a figure.
 fn parse(text: &str) -> Figures {
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
     lines.filter_map(|(name, figure)| Some((name.to_owned(), figure.trim().parse().ok()?))).collect()
 }
 
-/// The operations that are measured.
+/// Returns the operations that are measured.
 fn operations() -> impl Iterator<Item = &'static Operation> {
     let is_measured = |operation: &&Operation| {
         matches!(operation.count, Count::Any | Count::Max(_)) && !LARGE.contains(&operation.word)
@@ -144,13 +145,14 @@ fn operations() -> impl Iterator<Item = &'static Operation> {
 }
 
 impl Images {
-    /// The size without symbols and debugging information, in bytes.
+    /// Returns the size of hello_world without symbols and debugging information, in bytes.
     fn size(&self) -> Result<Figures> {
         let size = u32::try_from(bench::stripped_size(&self.hello_world)?)?;
         Ok(Figures::from([("hello_world, stripped (bytes)".to_owned(), size.into())]))
     }
 
-    /// The least memory with which the program exits with 0. QEMU itself takes more than 1 MiB.
+    /// Returns the least memory in MiB with which hello_world exits with 0. The search begins at 2 MiB,
+    /// because QEMU requires more than 1 MiB.
     fn memory(&self) -> Result<Figures> {
         let least = least_memory_mib(2..=16, |memory| {
             let guest = Guest { memory, timeout: Some(SHORT_TIMEOUT), ..self.guest(&self.hello_world, &[]) };
@@ -159,8 +161,8 @@ impl Images {
         Ok(Figures::from([("hello_world, least memory (MiB)".to_owned(), least.into())]))
     }
 
-    /// The least memory with which httpd answers a request and exits with 0, on the machine type `pc` with a
-    /// network device.
+    /// Returns the least memory in MiB with which httpd answers a request and exits with 0, on the machine
+    /// type `pc` with a network device.
     fn server_memory(&self) -> Result<Figures> {
         let least = least_memory_mib(2..=16, |memory| {
             serves(&self.uhyve, Guest { memory, ..self.guest(&self.httpd, &[]) })
@@ -168,13 +170,13 @@ impl Images {
         Ok(Figures::from([("httpd, least memory (MiB)".to_owned(), least.into())]))
     }
 
-    /// Instructions from reset to `main` on microvm.
+    /// Returns the number of instructions from reset to `main` on microvm.
     fn start(&self) -> Result<Figures> {
         let number = instructions(&counting(self.guest(&self.boot_mark, &[]), SEED))?;
         Ok(Figures::from([("reset to main, microvm".to_owned(), u32::try_from(number)?.into())]))
     }
 
-    /// Instructions of each operation.
+    /// Returns the number of instructions of each operation.
     fn short_paths(&self) -> Result<Figures> {
         let words: Vec<&str> = operations().map(|operation| operation.word).collect();
         let guest = counting(self.guest(&self.core_bench, &words), SEED);

@@ -1,4 +1,4 @@
-//! QEMU's machine types: microvm, the classic PC and q35, and the loader on them.
+//! Tests on QEMU's machine types: microvm, the classic PC and q35.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use super::schedule::Tests;
 use xtask::qemu::{Board, End, Guest, Input};
 use xtask::{program, setup};
 
-/// QEMU with the loader and uhyve, which connects guests, and images.
+/// QEMU, with the loader, images, and uhyve, which connects guests to the network.
 #[derive(Debug)]
 pub(super) struct Qemu<'a> {
     pub(super) loader: PathBuf,
@@ -26,12 +26,12 @@ impl<'a> Qemu<'a> {
         Ok(Self { loader: setup::loader()?, uhyve: setup::uhyve()?, images })
     }
 
-    /// An example's image.
+    /// Returns the image of a program.
     pub(super) fn image(&self, name: &str) -> PathBuf {
         self.images.image(name)
     }
 
-    /// A guest with an image on the default machine type.
+    /// Returns a guest with an image, on the default machine type.
     pub(super) fn guest(&self, image: &Path, arguments: &[&str]) -> Guest {
         Guest {
             arguments: arguments.iter().map(OsString::from).collect(),
@@ -40,13 +40,13 @@ impl<'a> Qemu<'a> {
         }
     }
 
-    /// A guest with an example's image on the default machine type.
+    /// Returns a guest with the image of a program, on the default machine type.
     pub(super) fn example(&self, name: &str, arguments: &[&str]) -> Guest {
         self.guest(&self.image(name), arguments)
     }
 }
 
-/// Runs a guest; checks its exit status, and that it prints each text.
+/// Runs a guest. Checks its exit status, and that it prints each text. Returns its output.
 pub(super) fn expect(guest: &Guest, input: &[u8], status: u8, texts: &[&str]) -> Result<Vec<u8>> {
     let (end, output) = guest.capture(Input::Bytes(input.to_vec()))?;
     let text = String::from_utf8_lossy(&output);
@@ -87,7 +87,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) {
         expect(&Guest { memory, cpus: 4, ..guest }, b"", 0, &["ok"]).map(drop)
     });
     tests.add("qemu: a machine without a real-time clock", move || {
-        // The program gets a time, from 1970 on.
+        // Without a real-time clock, the program gets a time that starts in 1970.
         let guest = qemu.example("hello_world", &[]).with_options(&["-M", "rtc=off"]);
         expect(&guest, b"", 0, &["time: 1970-01-01T00:0"]).map(drop)
     });

@@ -1,5 +1,5 @@
-//! The ring `miri`: tests of the services under [Miri](https://github.com/rust-lang/miri), which interprets
-//! them and reports undefined behaviour, uninitialised reads, data races and leaks.
+//! The test ring `miri`: unit tests of the kernel's crates under [Miri](https://github.com/rust-lang/miri).
+//! Miri interprets the tests and reports undefined behaviour, uninitialised reads, data races and leaks.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,10 +10,12 @@ use super::report::Report;
 use super::schedule::Tests;
 use xtask::{process, workspace};
 
-/// Command that installs the interpreter. From `rust-src`, Miri compiles a std of its own.
+/// Command that installs Miri, for messages. `rust-src` contains the sources from which Miri compiles its own
+/// std.
 const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal --component miri,rust-src`";
 
-/// The packages: all that run on the development machine and that images contain, but [`WITHOUT_PROVENANCE`].
+/// The packages whose tests run under Miri: all crates of the kernel that can run on the host, except
+/// [`WITHOUT_PROVENANCE`].
 const PACKAGES: [&str; 16] = [
     "hermit-boot",
     "hermit-clock",
@@ -33,19 +35,21 @@ const PACKAGES: [&str; 16] = [
     "hermit-virtio",
 ];
 
-/// A package that Miri rejects. It keeps links between threads in `crossbeam_utils::atomic::AtomicCell`,
-/// which stores references as integers. A reference that is made from an integer has no provenance.
+/// A package that Miri rejects. The package keeps links between threads in
+/// `crossbeam_utils::atomic::AtomicCell`, which stores references as integers. A reference made from an
+/// integer has no provenance, so Miri reports its use.
 #[cfg(test)]
 const WITHOUT_PROVENANCE: &str = "hermit-sched";
 
-/// Miri's options: property tests read the variables and write the folder of regressions.
+/// Miri's options. Isolation is disabled, because property tests read environment variables and write files
+/// into the folder of regressions.
 const FLAGS: &str = "-Zmiri-disable-isolation";
 
-/// Number of cases of a property test. Under Miri a case takes up to some seconds.
+/// Number of cases of a property test. Under Miri, a case may take several seconds.
 const CASES: &str = "1";
 
-/// Runs the tests of all packages. Without Miri, that is an error if the ring `is_named`; otherwise the ring
-/// is skipped.
+/// Runs the tests of all packages. If Miri is not installed, skips the test ring, or fails if the user named
+/// it (`is_named`).
 pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     if !is_installed() {
         let reason = format!("there is no Miri, or no source of std for it: {INSTALLATION}");
@@ -55,7 +59,8 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
         report.skip("miri", &reason);
         return Ok(());
     }
-    // Otherwise all packages would wait for the first one, which would compile it.
+    // Compiles Miri's std first. Otherwise the first package would compile it, and all other packages would
+    // wait.
     process::run(nightly("cargo").args(["miri", "setup"]))?;
     let mut tests = Tests::default();
     for package in PACKAGES {
@@ -65,10 +70,11 @@ pub(super) fn test(report: &mut Report, is_named: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if the nightly toolchain has Miri and the sources of std. Without the sources,
+/// Returns true if the nightly toolchain has Miri and the sources of std. If only the sources were missing,
 /// `cargo miri setup` would install them unasked.
 fn is_installed() -> bool {
-    // What rustup prints if something is missing names another command.
+    // The output is not shown: if a component is missing, rustup suggests a command other than
+    // `INSTALLATION`.
     let output = |mut command: Command| command.output().ok().filter(|output| output.status.success());
     let mut version = nightly("cargo");
     version.args(["miri", "--version"]);
@@ -89,11 +95,11 @@ fn run(package: &str) -> Result<()> {
     super::host_tests::succeed(cargo.envs([("MIRIFLAGS", FLAGS), ("PROPTEST_CASES", CASES), seed]))
 }
 
-/// A command of the nightly toolchain in the workspace.
+/// Returns a command that runs a program of the nightly toolchain in the root folder of the workspace.
 fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", program]).current_dir(workspace::root());
-    // `cargo xtask` sets these to the toolchain of the workspace.
+    // `cargo xtask` sets these variables to the programs of the workspace's own toolchain.
     command.env_remove("CARGO").env_remove("RUSTC");
     command
 }

@@ -1,9 +1,9 @@
-//! Folders of the host in guests: `cargo xtask run --mount`.
+//! Tests of folders of the host in guests: `cargo xtask run --mount`.
 //!
-//! A mount is a virtio-fs device. uhyve serves it itself; under QEMU the server is virtiofsd, which needs
-//! root. Most tests run `kernel/tests/file_calls` with an option that selects a scenario, and then compare
-//! the folder on the host with the expected state. They cover the semantics of files, but also a host that
-//! changes, removes or fills the folder, and data that has to be written back when the guest ends.
+//! A mount is a virtio-fs device. uhyve serves the device itself; under QEMU the server is virtiofsd, which
+//! needs root. Most tests run `kernel/tests/file_calls` with an option that selects a scenario, and then
+//! compare the folder on the host with the expected state. The tests cover the semantics of files, hosts that
+//! change, remove or fill the folder, and data that has to be written back when the guest ends.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,8 @@ use super::schedule::Tests;
 /// Interval at which a test reads the file on the host.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Adds the tests with a platform. Under QEMU all lines of `file_calls` take much time.
+/// Adds the tests on a platform. Without `long`, QEMU does not run all lines of `file_calls`, because that
+/// takes much time.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let has_server = Path::new(VIRTIOFSD).exists() && geteuid().is_root();
     if !(platform.is_uhyve() || has_server) {
@@ -49,7 +50,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         move || mapped(platform),
     );
     tests.add(format!("{platform}: a folder of the host without memory"), move || {
-        // The first use fails and is tried again. The warning must be printed only once.
+        // The first use of the device fails, and the program tries again. The warning must be printed only
+        // once.
         let output = exhausted(platform, "exhausted-folder")?;
         let text =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
@@ -73,8 +75,9 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     }
 }
 
-/// The host changes files that the guest has looked up. The cache policy decides whether the guest sees the
-/// change. With the policy `auto` it does after a second; host tests check that with a simulated clock.
+/// The host changes files that the guest has looked up. The guest sees the change or not, depending on the
+/// cache policy. With the policy `auto`, the guest sees it after a second; host tests check that with a
+/// simulated clock.
 fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     for (policy, seen) in [("never", "(1, false), then (2, true)"), ("always", "(1, false), then (1, false)")]
     {
@@ -92,8 +95,8 @@ fn changes(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The guest writes lines to a file and does not close it. The host sees them soon, and all of them after the
-/// program has ended.
+/// The guest writes lines to a file and does not close the file. The host sees the first lines soon, and all
+/// lines after the program has ended.
 fn collected(platform: &TestPlatform<'_>) -> Result<()> {
     let lines: String = (0..1000).map(|line| format!("line {line}\n")).collect();
     for (mode, code) in [("--exit", 0), ("--abort", 134), ("--wait", 0)] {
@@ -117,7 +120,8 @@ fn collected(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The guest changes a shared mapping of memmap2 and ends, without a flush or drop of the mapping.
+/// The guest changes a shared mapping of a file (by memmap2) and ends without flushing or dropping the
+/// mapping.
 fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("file");
@@ -137,14 +141,15 @@ fn mapped(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Why no file system can be mounted here, in a namespace of its own.
+/// Returns the reason why this process cannot mount a file system in a mount namespace of its own, if it
+/// cannot.
 fn cannot_mount() -> Option<String> {
     let unshare = Command::new("unshare").args(["--mount", "true"]).output();
     let can = geteuid().is_root() && unshare.is_ok_and(|output| output.status.success());
     (!can).then(|| "only root mounts a file system, where there are namespaces".to_owned())
 }
 
-/// The file system of the folder is full, several times. It has a size that mount(8) understands.
+/// The file system of the folder becomes full, several times. `size` is its size in the syntax of mount(8).
 fn full(platform: &TestPlatform<'_>, mode: &str, size: &str) -> Result<()> {
     let folder = TempDir::new()?;
     let path = folder.path().display().to_string();
@@ -181,7 +186,7 @@ fn start_until_gone(platform: &TestPlatform<'_>, folder: &Path) -> Result<ChildP
     Ok(running)
 }
 
-/// The child of this name of a process.
+/// Returns the child of a process that has this name.
 fn child_named(process: u32, name: &str) -> Result<Pid> {
     let is_it =
         |child: &u32| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name);
@@ -199,7 +204,7 @@ fn run(platform: &TestPlatform<'_>, example: &str, options: &[&str], arguments: 
     xtask(&[machine.as_slice(), options, &["--"], arguments].concat())
 }
 
-/// A check of `abi_calls` that exhausts the memory, with a folder.
+/// Runs a check of `abi_calls` that exhausts the memory, in a guest with a mounted folder.
 fn exhausted(platform: &TestPlatform<'_>, check: &str) -> Result<Output> {
     let folder = TempDir::new()?;
     fs::write(folder.path().join("file"), "text of the host")?;
@@ -232,7 +237,7 @@ fn read_only(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The paths of a tree, with their contents.
+/// Returns the paths of all files below a folder, with their contents.
 fn tree(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -247,7 +252,8 @@ fn tree(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Data that a guest has stored is there in the next guest, although the first one was killed while it ran.
+/// Data that a guest has stored is available in the next guest, even though the first guest was killed while
+/// it ran.
 fn notes(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = TempDir::new()?;
     let mount = format!("{}:/data", folder.path().display());

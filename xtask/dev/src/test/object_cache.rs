@@ -1,7 +1,7 @@
-//! The cache of the objects that `hermit-sys` links into programs: built once, shared by crates, profiles and
-//! target folders.
+//! Tests of the cache of the objects that `hermit-sys` links into programs. An object is built once, and
+//! crates, profiles and target folders share it.
 //!
-//! The tests have a cache folder of their own, and do without a network.
+//! The tests use a separate cache folder, and need no network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use super::schedule::Tests;
 use xtask::process;
 use xtask::target::GUEST_TARGET;
 
-/// The variable that names the folder of the cache.
+/// Environment variable with the path of the cache folder.
 const FOLDER: &str = "HERMIT_OBJECT_CACHE";
 
-/// Number of objects that `hermit-sys` keeps.
+/// Maximum number of objects that `hermit-sys` keeps in the cache.
 const MAX_OBJECTS: usize = 24;
 
-/// Options of a build with another kernel.
+/// Options of a build that needs another kernel.
 const OTHER_FEATURE: [&str; 2] = ["--features", "hermit-sys/round-robin"];
 
-/// Line of cargo that shows that `hermit-sys` builds the kernel.
+/// Part of cargo's output that shows that `hermit-sys` builds the kernel.
 const BUILDS_KERNEL: &str = "Compiling hermit-kernel";
 
 /// Adds the tests.
@@ -32,7 +32,7 @@ pub(super) fn test(tests: &mut Tests<'_>) {
     tests.add("build: kernel and network stack are built once for all crates", shared);
 }
 
-/// Two crates outside the workspace, a cache, and target folders.
+/// A folder with two crates outside the workspace, a cache folder, and target folders.
 #[derive(Debug)]
 struct Crates {
     folder: TempDir,
@@ -71,8 +71,9 @@ impl Crates {
         messages(&self.start(name, options)?.wait_with_output()?)
     }
 
-    /// Builds as [`Self::build`], after the files of `hermit-sys` were removed from the target folder. The
-    /// kernel's own files stay, so building the kernel runs no compiler.
+    /// Removes the files of `hermit-sys` from the target folder, and builds again. The files of the kernel
+    /// stay, so a build of the kernel does not run the compiler. Returns the messages as [`Self::build`]
+    /// does.
     fn build_again(&self, name: &str, options: &[&str]) -> Result<String> {
         let mut cargo = process::cargo();
         cargo.current_dir(self.path(name)).env_remove("CARGO_TARGET_DIR");
@@ -81,26 +82,26 @@ impl Crates {
         self.build(name, options)
     }
 
-    /// Puts more objects into the cache than it keeps. They have never been used.
+    /// Puts more objects into the cache than the cache keeps. No build has used these objects.
     fn add_old_objects(&self) -> Result<()> {
         let mut names = (0..2 * MAX_OBJECTS).map(|number| format!("hermit-old-{number}.o"));
         names.try_for_each(|name| fs::write(self.cache().join(name), "").context("cannot write an object"))
     }
 
-    /// Kernel objects in the cache.
+    /// Returns the kernel objects in the cache.
     fn kernels(&self) -> Result<Vec<PathBuf>> {
         objects(&self.cache(), "hermit-kernel-")
     }
 }
 
-/// Standard error of a build that succeeded.
+/// Returns the standard error of a build, which must have succeeded.
 fn messages(output: &Output) -> Result<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "the build failed ({})\n{text}", output.status);
     Ok(text)
 }
 
-/// The objects in a folder whose names start with a prefix.
+/// Returns the objects in a folder whose names start with a prefix.
 fn objects(folder: &Path, prefix: &str) -> Result<Vec<PathBuf>> {
     let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let is_object = |file: &PathBuf| {
@@ -151,7 +152,8 @@ fn other_feature_makes_another_object(crates: &Crates) -> Result<()> {
 fn damaged_object_is_built_again(crates: &Crates) -> Result<()> {
     for object in crates.kernels()? {
         let bytes = fs::read(&object)?;
-        // The damaged object is a new file: the old one has a hard link in a target folder.
+        // The damaged object is written to a new file, because the old file has a hard link in a target
+        // folder.
         fs::remove_file(&object)?;
         fs::write(&object, &bytes[..bytes.len() / 2])?;
     }
@@ -162,11 +164,11 @@ fn damaged_object_is_built_again(crates: &Crates) -> Result<()> {
     Ok(())
 }
 
-/// The build with another feature has stored an object.
+/// When a build stores an object, it removes the objects that were not used for the longest time.
 fn old_objects_are_removed(crates: &Crates) -> Result<()> {
     let count = objects(&crates.cache(), "hermit-")?.len();
     ensure!(count == MAX_OBJECTS, "there are {count} objects");
-    // Objects in use were used last, so they are kept.
+    // The objects that builds use were used last, so they are kept.
     let text = crates.build("first", &["--release"])?;
     ensure!(!text.contains(BUILDS_KERNEL), "an object in use was removed\n{text}");
     Ok(())

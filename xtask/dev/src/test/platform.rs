@@ -1,11 +1,11 @@
 //! Programs as guests, on any platform of `cargo xtask run`.
 //!
-//! Most tests run on QEMU and on both engines of uhyve, and must not depend on which one it is. A
-//! [`TestPlatform`] is one of them with its images. It makes a [`TestGuest`], a description that a test
-//! completes step by step: CPUs, memory, input, network, disk. Starting it gives a [`Started`] guest, which
-//! the test observes until an [`Outcome`]. The two functions `in_uhyve` and `in_qemu` translate the
-//! description into command lines. For QEMU they also start `uhyve net`, the process that connects the guest
-//! by sockets of the host.
+//! Most tests run on three platforms: QEMU and both engines of uhyve. Such a test must not depend on the
+//! platform. A [`TestPlatform`] is a platform with its images. It makes a [`TestGuest`], a description that a
+//! test completes step by step: CPUs, memory, input, network, disk. [`TestGuest::start`] returns a
+//! [`Started`] guest, which the test observes until the end, an [`Outcome`]. The functions `in_uhyve` and
+//! `in_qemu` translate the description into command lines. `in_qemu` also starts `uhyve net`, the process
+//! that provides the user-mode network.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -33,17 +33,17 @@ use xtask::qemu::{self, Board};
 use xtask::uhyve::{Engine, Uhyve};
 use xtask::user_network::UserNetwork;
 
-/// Time limit of a guest. It only bounds how long a test hangs: even on a busy machine a guest takes far
-/// less.
+/// Time limit of a guest. The limit only bounds how long a test hangs: even on a busy machine, a guest takes
+/// far less time.
 pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// Prompt of QEMU's monitor.
 const PROMPT: &[u8] = b"(qemu) ";
 
-/// Number of prompts until the monitor has executed two commands.
+/// Number of prompts that the monitor prints until it has executed two commands.
 const PAUSE_PROMPTS: usize = 3;
 
-/// File in QEMU's folder with the output of the process that connects the guest.
+/// File in QEMU's folder with the output of `uhyve net`.
 const NETWORK_LOG: &str = "network";
 
 /// The virtual machine monitor that runs guests.
@@ -53,7 +53,7 @@ pub(super) enum TestVmm {
     Qemu {
         /// File of the loader.
         loader: PathBuf,
-        /// Executable of uhyve, which connects guests.
+        /// Executable of uhyve, which provides the user-mode network.
         uhyve: PathBuf,
     },
     /// uhyve.
@@ -68,12 +68,12 @@ pub(super) struct TestPlatform<'a> {
 }
 
 impl TestPlatform<'_> {
-    /// Returns a guest that runs an example. [`Images::image`] finds the image by the name.
+    /// Returns a guest that runs the image that [`Images::image`] returns for a name.
     pub(super) fn guest(&self, name: &str, arguments: &[&str]) -> TestGuest<'_> {
         self.guest_of(&self.images.image(name), arguments)
     }
 
-    /// A guest with any image.
+    /// Returns a guest that runs any image.
     pub(super) fn guest_of(&self, image: &Path, arguments: &[&str]) -> TestGuest<'_> {
         TestGuest {
             vmm: &self.vmm,
@@ -134,9 +134,9 @@ pub(super) struct TestGuest<'a> {
     input: Vec<u8>,
     net: GuestNetwork,
     nameserver: Option<IpAddr>,
-    /// The guest reaches the host's loopback.
+    /// True if the guest can reach the host's loopback interface.
     host_loopback: bool,
-    /// More keys of the network by sockets of the host, each with a comma before it.
+    /// More keys of the user-mode network, each with a comma before it.
     keys: String,
     /// Additional options of the kernel in QEMU.
     kernel_options: Vec<String>,
@@ -145,7 +145,7 @@ pub(super) struct TestGuest<'a> {
     tree: Option<PathBuf>,
     /// Additional options of QEMU.
     more: Vec<String>,
-    /// Program that starts the VMM, with its first arguments.
+    /// Program that starts the VMM, and its first arguments. Empty if the test itself starts the VMM.
     starter: Vec<String>,
     limit: Duration,
 }
@@ -154,7 +154,7 @@ pub(super) struct TestGuest<'a> {
 #[derive(Clone, Debug)]
 enum GuestNetwork {
     None,
-    /// Sockets of the host, with these forwarded ports.
+    /// The user-mode network, with these forwarded ports.
     Sockets(Vec<PortForward>),
     /// A tap of the host.
     TapNic(TapNic),
@@ -164,14 +164,14 @@ enum GuestNetwork {
 #[derive(Debug)]
 pub(super) struct Started {
     running: ChildProcess,
-    /// The network of a guest in QEMU, which ends after QEMU.
+    /// The user-mode network of a guest in QEMU. It ends after QEMU.
     network: Option<UserNetwork>,
     /// The folder of QEMU's files, such as the guest's status.
     folder: Option<TempDir>,
 }
 
 impl Started {
-    /// Waits until these bytes are on standard output.
+    /// Waits until standard output contains these bytes.
     pub(super) fn has_printed(&self, bytes: &[u8]) -> Result<()> {
         self.running.has_printed(bytes)
     }
@@ -183,7 +183,8 @@ impl Started {
             qemu::send_to_monitor(folder.path(), "stop").context("cannot reach QEMU's monitor")?;
         thread::sleep(duration);
         monitor.write_all(b"cont\n").context("cannot reach QEMU's monitor")?;
-        // QEMU drops a command that it has not read when the connection is closed.
+        // The connection must stay open until QEMU has executed the commands, because a closed connection
+        // drops unread commands.
         let mut answer: Vec<u8> = Vec::new();
         while answer.windows(PROMPT.len()).filter(|window| *window == PROMPT).count() < PAUSE_PROMPTS {
             let mut bytes = [0; 512];
@@ -210,12 +211,12 @@ impl Started {
         Ok(outcome)
     }
 
-    /// The ID of the VMM's process.
+    /// Returns the ID of the VMM's process.
     pub(super) fn id(&self) -> u32 {
         self.running.id()
     }
 
-    /// State of the VMM, its descendants, and the process that connects a guest in QEMU.
+    /// Returns the states of the VMM, its descendants, and `uhyve net` if the guest is in QEMU.
     pub(super) fn state(&self) -> String {
         let network = self.network.as_ref().map(|network| process_state::describe(network.id()));
         process_state::describe(self.running.id()) + &network.unwrap_or_default()
@@ -250,7 +251,7 @@ impl TestGuest<'_> {
         Self { input: input.to_owned(), ..self }
     }
 
-    /// Connects the guest by sockets of the host.
+    /// Connects the guest to the user-mode network.
     pub(super) fn connected(mut self) -> Self {
         if !matches!(self.net, GuestNetwork::Sockets(_)) {
             self.net = GuestNetwork::Sockets(Vec::new());
@@ -258,7 +259,7 @@ impl TestGuest<'_> {
         self
     }
 
-    /// Connects the guest by sockets of the host, and lets it reach the host's loopback.
+    /// Connects the guest to the user-mode network, and lets it reach the host's loopback interface.
     pub(super) fn host_loopback(self) -> Self {
         Self { host_loopback: true, ..self.connected() }
     }
@@ -268,13 +269,13 @@ impl TestGuest<'_> {
         Self { nameserver: Some(nameserver), ..self }
     }
 
-    /// Connects the guest by sockets of the host, with more keys of the network, such as `egress=none`.
+    /// Connects the guest to the user-mode network, with more keys such as `egress=none`.
     pub(super) fn network_keys(self, keys: &[&str]) -> Self {
         let keys = keys.iter().map(|key| format!(",{key}")).collect();
         Self { keys, ..self.connected() }
     }
 
-    /// Forwards a port of the host to the guest.
+    /// Connects the guest to the user-mode network, and forwards a port of the host to the guest.
     pub(super) fn port(self, port: PortForward) -> Self {
         let mut guest = self.connected();
         if let GuestNetwork::Sockets(ports) = &mut guest.net {
@@ -310,7 +311,7 @@ impl TestGuest<'_> {
         self
     }
 
-    /// Starts the VMM by a shell script, in which `"$@"` is its command line.
+    /// Makes a shell script start the VMM. In the script, `"$@"` is the command line of the VMM.
     pub(super) fn in_script(self, script: &str) -> Self {
         Self { starter: ["sh", "-c", script, "sh"].map(str::to_owned).to_vec(), ..self }
     }
@@ -333,7 +334,7 @@ impl TestGuest<'_> {
         self.start()?.end()
     }
 
-    /// Runs the guest; checks the exit code, and that each text is in standard output or standard error.
+    /// Runs the guest. Checks the exit code, and that standard output or standard error contains each text.
     pub(super) fn expect(&self, code: i32, texts: &[&str]) -> Result<Outcome> {
         let outcome = self.run()?;
         outcome.check(code, texts)?;
@@ -344,12 +345,12 @@ impl TestGuest<'_> {
         (!self.starter.is_empty()).then(|| self.starter.iter().map(String::as_str).collect())
     }
 
-    /// The key of the DNS server, with a comma before it.
+    /// Returns the key of the DNS server with a comma before it, or an empty text.
     fn dns(&self) -> String {
         self.nameserver.map(|server| format!(",dns={server}")).unwrap_or_default()
     }
 
-    /// Value of `--net` of a guest that sockets of the host connect.
+    /// Returns the value of `--net` for a guest with the user-mode network.
     fn user_network(&self) -> String {
         let loopback = if self.host_loopback { ",host-loopback" } else { "" };
         format!("user{}{loopback}{}", self.dns(), self.keys)
@@ -386,8 +387,8 @@ impl TestGuest<'_> {
         Ok(Started { running, network: None, folder: None })
     }
 
-    /// Starts the process that connects a guest in QEMU by sockets of the host, if the guest has such a
-    /// network. The messages of the process go to a file in the folder.
+    /// Starts `uhyve net` for a guest in QEMU, if the guest has the user-mode network. The messages of the
+    /// process go to a file in the folder.
     fn network_for_qemu(&self, uhyve: &Path, folder: &TempDir) -> Result<Option<UserNetwork>> {
         let GuestNetwork::Sockets(ports) = &self.net else { return Ok(None) };
         let messages = File::create(folder.path().join(NETWORK_LOG)).context("cannot make a file")?;
@@ -428,8 +429,8 @@ impl TestGuest<'_> {
             environment: self.environment.iter().map(Into::into).collect(),
             ..qemu::Guest::new(loader.to_owned(), Some(self.image.clone()), program::name_of(&self.image))
         };
-        // QEMU closes the console when its standard input is closed, so the input stays open. The end of file
-        // is a byte that `quoted` appends.
+        // The input stays open, because QEMU closes the console when its standard input is closed. `quoted`
+        // appends a byte that stands for the end of file.
         let input = ChildInput::Open(qemu::quoted(&self.input));
         let command = guest.command(folder.path())?;
         let command = self.starter().map(|words| started_by(&command, &words)).unwrap_or(command);
@@ -438,8 +439,8 @@ impl TestGuest<'_> {
     }
 }
 
-/// Returns the output of the network process of a guest in QEMU.
+/// Returns the output of `uhyve net` of a guest in QEMU.
 fn network_messages(folder: &TempDir) -> Vec<u8> {
-    // A guest without a network has no file.
+    // An error is ignored: a guest without a user-mode network has no such file.
     fs::read(folder.path().join(NETWORK_LOG)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! State of a process and its descendants, for the message of a test that failed.
+//! Describes the states of a process and its descendants, for the error message of a test.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use hermit_options::children::children;
 
-/// Describes each thread of a process and of its descendants in a line: its name, its state
-/// (proc_pid_stat(5)), what it sleeps in, and its times on a CPU and ready without one. Threads that end
-/// meanwhile are left out.
+/// Returns a line for each thread of a process and of its descendants. A line has the thread's name, its
+/// state (proc_pid_stat(5)), the kernel function in which it sleeps, the time that it ran on a CPU, and the
+/// time that it was ready but waited for a CPU. Threads that end meanwhile are left out.
 pub(super) fn describe(process: u32) -> String {
     let mut text = String::new();
     let mut pending = vec![process];
@@ -34,19 +34,20 @@ fn thread(process: u32, folder: &str) -> Option<String> {
     let (stat, times) = (read("stat")?, read("schedstat").unwrap_or_default());
     let (name, state) = name_and_state(&stat)?;
     let [running, ready] = schedule_times(&times);
-    // Only root may read it.
+    // Only root may read `wchan`.
     let place = read("wchan").filter(|place| place != "0").unwrap_or_default();
     Some(format!("{process} {name}: {state} {place}, {running:.2?} on a CPU, {ready:.2?} ready without one"))
 }
 
-/// Name and state in a line of `/proc/PID/stat`. A name may have any characters.
+/// Returns the name and the state in a line of `/proc/PID/stat`. A name may contain any characters, including
+/// parentheses.
 fn name_and_state(stat: &str) -> Option<(&str, char)> {
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
     Some((name, rest.chars().next()?))
 }
 
-/// Times on a CPU and ready without one in a line of `/proc/PID/schedstat`; zero if the kernel does not count
-/// them.
+/// Returns two times from a line of `/proc/PID/schedstat`: the time that the thread ran, and the time that it
+/// waited for a CPU. They are zero if the kernel does not count them.
 fn schedule_times(text: &str) -> [Duration; 2] {
     let mut times = text.split_whitespace().map_while(|word| word.parse().ok()).map(Duration::from_nanos);
     [(); 2].map(|()| times.next().unwrap_or_default())

@@ -1,6 +1,7 @@
-//! Programs as guests: the same tests on QEMU and on every engine of uhyve.
+//! Tests that run programs as guests. QEMU and each engine of uhyve run the same tests.
 //!
-//! Where KVM emulates the processor, only a part of them: tests that depend on the machine and take seconds.
+//! If KVM emulates the processor, only a part of the tests run: those that depend on the machine and take
+//! only seconds.
 
 mod abi_calls;
 mod c_code;
@@ -27,7 +28,7 @@ pub(super) use self::network::{serves, soak};
 use super::platform::TestPlatform;
 use super::schedule::Tests;
 
-/// Memory in MiB for a guest that needs much.
+/// Memory in MiB of a guest that needs much memory.
 const MUCH_MEMORY: u64 = 1024;
 
 /// Adds all tests that the host has time for.

@@ -1,4 +1,4 @@
-//! Pseudo-random numbers, which repeat for a seed: a test that fails with them can be repeated.
+//! Pseudo-random numbers. The seed determines them, so a test that fails can be repeated.
 
 /// Generator of pseudo-random numbers (Steele, Lea and Flood's `SplitMix64`).
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Results of tests: printed as they come, summed up at the end.
+//! Results of tests. They are printed as the tests end, and summed up at the end of the run.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -12,11 +12,11 @@ use super::schedule::{Finished, Tests};
 const SLOWEST: usize = 30;
 
 thread_local! {
-    /// Notes of the test that runs on this thread.
+    /// Notes of the test that currently runs on this thread.
     static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Adds a line to the report of the test that calls it, below its result.
+/// Adds a line to the report of the calling test. It is printed below the result of the test.
 pub(super) fn note(text: impl Into<String>) {
     NOTES.with_borrow_mut(|notes| notes.push(text.into()));
 }
@@ -26,7 +26,7 @@ pub(super) fn take_notes() -> Vec<String> {
     NOTES.take()
 }
 
-/// The last lines of a log or a console, at most `count`: they have the error.
+/// Returns the last lines of a log or a console, at most `count`. They usually contain the error.
 pub(super) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
@@ -43,13 +43,13 @@ pub(crate) struct Report {
     test_times: Vec<(String, Duration)>,
     /// Number of tests that passed.
     passed: usize,
-    /// Names of the tests that failed, and of the steps that could not run theirs.
+    /// Names of the tests that failed, and of the steps that could not run their tests.
     failed: Vec<String>,
     skipped: Vec<String>,
 }
 
 impl Report {
-    /// A report of a run with this many steps.
+    /// Returns the report of a run with `steps` steps.
     pub(crate) fn new(steps: usize) -> Self {
         let (step_times, test_times) = (Vec::new(), Vec::new());
         Self { steps, step_times, test_times, passed: 0, failed: Vec::new(), skipped: Vec::new() }
@@ -90,8 +90,8 @@ impl Report {
         self.test_times.push((name, time));
     }
 
-    /// Records, if a step could not run its tests, that it has failed: the other steps still run and are
-    /// reported.
+    /// If `result` is an error, because a step could not run its tests, records that the step has failed. The
+    /// run continues with the other steps.
     pub(super) fn check(&mut self, step: &str, result: Result<()>) {
         if let Err(error) = result {
             println!("FAILED  {step}\n{error:#}\n");
@@ -105,7 +105,7 @@ impl Report {
         self.skipped.push(format!("{name}: {reason}"));
     }
 
-    /// Prints times and the totals; an error if a test failed.
+    /// Prints the times and the totals. Fails if a test failed.
     pub(crate) fn finish(mut self) -> Result<()> {
         print!("{}", self.times());
         for skipped in &self.skipped {
@@ -121,11 +121,11 @@ impl Report {
         Ok(())
     }
 
-    /// The time of each step, and a table of the slowest tests.
+    /// Returns a text with the time of each step and a table of the slowest tests.
     fn times(&mut self) -> String {
         let mut text = "\nsteps:\n".to_owned();
         let mut row = |name: &str, time: Duration| {
-            // A `String` takes all that is written to it.
+            // An error is ignored: a write to a `String` does not fail.
             writeln!(text, "{:9.2} s  {name}", time.as_secs_f64()).unwrap_or_default();
         };
         self.step_times.iter().for_each(|(name, time)| row(name, *time));

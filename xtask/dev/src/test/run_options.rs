@@ -1,4 +1,5 @@
-//! Options of `cargo xtask run` that are the same on every platform: environment, disks, ports, signals.
+//! Tests of options of `cargo xtask run` that work the same on every platform: environment, disks, ports.
+//! Also tests of signals.
 
 use std::fs;
 use std::net::TcpListener;
@@ -12,7 +13,7 @@ use super::child::{ChildInput, ChildProcess};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
 
-/// Adds the tests with a platform.
+/// Adds the tests on a platform.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: run with variables of a file and of the host"), move || {
         environment(&platform.to_string(), &platform.images.image("hello_world"))
@@ -30,7 +31,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     }
 }
 
-/// `xtask run IMAGE` on a platform, with a time limit and options.
+/// Returns the arguments of `xtask run IMAGE` on a platform, with a time limit and options.
 fn run<'a>(platform: &'a str, image: &'a str, options: &[&'a str]) -> Vec<&'a str> {
     [&["run", image, "--platform", platform, "--timeout", "180"], options].concat()
 }
@@ -64,7 +65,7 @@ fn port_in_use(platform: &str, image: &Path) -> Result<()> {
     expect(&mut command, 125, &message).map(drop)
 }
 
-/// A guest that waits for input ends when `run` receives a signal.
+/// A guest that waits for input ends with the exit code `code` when `run` receives a signal.
 fn ends_by_signal(platform: &TestPlatform<'_>, signal: &str, code: i32) -> Result<()> {
     let (name, image) = (platform.to_string(), platform.images.image("stdin").display().to_string());
     let running =

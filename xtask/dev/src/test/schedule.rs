@@ -1,9 +1,9 @@
-//! Runs independent tests side by side.
+//! Runs independent tests at the same time.
 //!
-//! A ring first collects its tests as closures in [`Tests`], and then runs them all. Worker threads take
-//! tests from a common queue. The results are reported in the order in which the tests were added, not in the
-//! order in which they end, so two runs print them in the same order. A test that fails notes the load of the
-//! host: on a busy machine, a time limit may be the reason.
+//! A test ring first collects its tests as closures in [`Tests`], and then runs all of them. Worker threads
+//! take tests from a common queue. The results are reported in the order in which the tests were added, not
+//! in the order in which they end, so two runs print them in the same order. The report of a failed test
+//! contains the load of the host: on a busy machine, the failure may be due to a time limit.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ struct Test<'a> {
 #[derive(Default)]
 pub(super) struct Tests<'a> {
     list: Vec<Test<'a>>,
-    /// Names of tests that this machine cannot run, and why not.
+    /// Tests that this machine cannot run, as pairs of a name and the reason.
     pub(super) skipped: Vec<(String, String)>,
 }
 
@@ -56,12 +56,12 @@ pub(super) struct Finished {
 }
 
 impl<'a> Tests<'a> {
-    /// Adds a test, which runs beside others.
+    /// Adds a test, which runs at the same time as others.
     pub(super) fn add(&mut self, name: impl Into<String>, action: impl FnOnce() -> Result<()> + Send + 'a) {
         self.list.push(Test { name: name.into(), action: Box::new(action) });
     }
 
-    /// Adds a test that this machine cannot run, for this reason.
+    /// Adds a test that this machine cannot run, with the reason.
     pub(super) fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
         self.skipped.push((name.into(), reason.into()));
     }
@@ -79,15 +79,15 @@ impl<'a> Tests<'a> {
         }
     }
 
-    /// Keeps the tests whose names contain `text`. Returns true if there are any.
+    /// Removes all tests except those whose names contain `text`. Returns true if tests are left.
     pub(super) fn keep_named(&mut self, text: &str) -> bool {
         self.list.retain(|test| test.name.contains(text));
         self.skipped.retain(|(name, _)| name.contains(text));
         !self.list.is_empty() || !self.skipped.is_empty()
     }
 
-    /// Runs all tests, three at a time for each CPU, because tests often wait for a timer or a peer. Passes
-    /// the results to `record` in the order in which the tests were added.
+    /// Runs all tests, and passes the results to `record` in the order in which the tests were added. Three
+    /// tests per CPU run at a time, because tests often wait for a timer or a peer.
     pub(super) fn run(self, record: impl FnMut(Finished)) {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         let jobs = 3 * cpus;
@@ -103,16 +103,16 @@ impl<'a> Tests<'a> {
     }
 }
 
-/// Runs tests of the queue until it is empty. `start` is the time at which the first test began.
+/// Runs tests from the queue until the queue is empty. `start` is the time at which the first test began.
 fn work(queue: &Mutex<Enumerate<IntoIter<Test<'_>>>>, start: Instant, results: Sender<(usize, Finished)>) {
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     while let Some((index, test)) = next() {
-        // The receiver outlives all senders.
+        // An error is ignored: the receiver outlives all senders.
         results.send((index, test.run(start))).unwrap_or_default();
     }
 }
 
-/// Passes numbered results on in the order of their numbers.
+/// Calls `pass_on` with the numbered results in the order of their numbers.
 fn in_order<T>(results: impl IntoIterator<Item = (usize, T)>, mut pass_on: impl FnMut(T)) {
     let (mut waiting, mut next) = (BTreeMap::new(), 0);
     for (index, result) in results {
@@ -128,7 +128,7 @@ impl Test<'_> {
     /// Runs the test. `step` is the start of the step to which it belongs.
     fn run(self, step: Instant) -> Finished {
         let start = Instant::now();
-        // A test that panics leaves nothing behind that another test uses.
+        // The assertion of unwind safety holds: a test that panics leaves no state that another test uses.
         let result = catch_unwind(AssertUnwindSafe(self.action));
         let result = result.unwrap_or_else(|panic| Err(anyhow!("the test panicked: {}", message(&*panic))));
         if result.is_err() {
@@ -138,7 +138,8 @@ impl Test<'_> {
     }
 }
 
-/// Load averages of the last 1, 5 and 15 minutes, runnable threads and memory that is left.
+/// Returns a text with the load averages of the last 1, 5 and 15 minutes, the number of runnable threads, and
+/// the available memory.
 fn load() -> String {
     let read = |file| fs::read_to_string(file).unwrap_or_default();
     let (average, memory) = (read("/proc/loadavg"), read("/proc/meminfo"));

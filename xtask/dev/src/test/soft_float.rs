@@ -1,4 +1,4 @@
-//! Images without floating-point instructions: they contain none, and they boot.
+//! Tests that soft-float images contain no floating-point instructions, and that they boot.
 
 use anyhow::{Result, ensure};
 use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Vzeroupper, Xrstor64, Xsave64};
@@ -9,11 +9,12 @@ use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::qemu::Guest;
 
-/// The examples whose images are decoded.
+/// The programs whose images are decoded.
 const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];
 
-/// Functions of the kernel that manage the units' state in every image: set-up of a processor, and preemption
-/// of a thread. XSAVE is never enabled in these images.
+/// Functions of the kernel that manage the state of the floating-point and vector units, with the
+/// instructions that are allowed in them. All images contain these functions: the set-up of a processor, and
+/// the preemption of a thread. In soft-float images, XSAVE is never enabled.
 const KERNEL: [(&str, &[Mnemonic]); 2] = [
     ("hermit_hal::arch::x86_64::processor::Processor::enter", &[Fninit]),
     (
@@ -45,7 +46,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>, soft: &'a Imag
     }
 }
 
-/// Occurrences outside of the functions in [`KERNEL`].
+/// Returns the occurrences that [`KERNEL`] does not allow.
 fn unexpected(occurrences: Occurrences) -> Occurrences {
     let known = |(function, mnemonic): &(String, Mnemonic)| {
         KERNEL.iter().any(|(name, mnemonics)| function == name && mnemonics.contains(mnemonic))

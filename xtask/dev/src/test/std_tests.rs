@@ -1,7 +1,8 @@
-//! The ring `std`: the tests of core, alloc and std, from the sources of the std that set-up has installed,
-//! in machines.
+//! The test ring `std`: runs the tests of core, alloc and std in guests. The tests come from the sources of
+//! the std that set-up has installed.
 //!
-//! All tests of an image run in one machine, with libtest in it. Tests that are not run are in `skipped.txt`.
+//! All tests of an image run in the same machine, where libtest runs them. `skipped.txt` lists tests that are
+//! not run.
 
 mod build;
 mod events;
@@ -29,8 +30,8 @@ const PACKAGES: [&str; 4] = ["coretests", "alloctests", "std", "std-integration"
 /// Packages whose tests also run in QEMU.
 const IN_QEMU: [&str; 2] = ["coretests", "alloctests"];
 
-/// Builds the tests and runs them. With `long` each skipped test runs, too, in a machine of its own, and must
-/// not pass.
+/// Builds the tests and runs them. With `long`, also runs each skipped test in a separate machine; such a
+/// test must not pass.
 pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
     setup::ensure_with_qemu()?;
     setup::install_kernel()?;
@@ -47,7 +48,7 @@ pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
     let mut tests = Tests::default();
     for image in &images {
         let skipped = skipped_of(image);
-        // Each test counts once.
+        // Only this platform adds to the totals, so that each test counts once.
         add(&mut tests, &process, image, skipped, Some(&totals));
         if IN_QEMU.contains(&image.package.as_str()) {
             add(&mut tests, &qemu, image, skipped, None);
@@ -67,7 +68,7 @@ pub(super) fn test(report: &mut Report, long: bool) -> Result<()> {
     Ok(())
 }
 
-/// Adds the run of an image, whose tests are added to the totals.
+/// Adds the run of an image on a platform. The run adds the image's tests to `totals`, if it gets them.
 fn add<'a>(
     tests: &mut Tests<'a>,
     platform: &'a TestPlatform<'_>,
@@ -85,7 +86,7 @@ fn add<'a>(
     });
 }
 
-/// Returns the names that are not among those of any image.
+/// Returns the skipped tests whose names are not in `names`, the tests of all images.
 fn unknown<'a>(skipped: &'a Skipped, names: &BTreeSet<String>) -> Vec<&'a str> {
     skipped.keys().filter(|name| !names.contains(*name)).map(String::as_str).collect()
 }

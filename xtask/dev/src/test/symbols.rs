@@ -1,5 +1,6 @@
-//! Symbols of std, of the kernel and of images. The tests compare std's undefined symbols, the declarations
-//! of `hermit-abi` and the kernel's exports, and check which images contain the network stack.
+//! Tests of the symbols of std, the kernel and images. They compare the undefined symbols of std, the
+//! declarations in `hermit-abi` and the exports of the kernel. They also check which images contain the
+//! network stack.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,7 +40,7 @@ fn exports() -> Result<()> {
     compare("hermit-abi declares", &declared(), "the kernel exports", &exported)
 }
 
-/// Names of the functions and static variables of an image, demangled.
+/// Returns the demangled names of the functions and static variables of an image.
 fn names(path: &Path) -> Result<Vec<String>> {
     let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let image = object::File::parse(bytes.as_slice())?;
@@ -52,7 +53,8 @@ fn names(path: &Path) -> Result<Vec<String>> {
     Ok(symbols)
 }
 
-/// The network stack is linked into a program that calls sockets, and no part of it into one that does not.
+/// The network stack is linked into a program that uses sockets. No part of it is linked into a program that
+/// does not.
 fn network(images: &Images) -> Result<()> {
     let of_network = |example: &str| -> Result<Vec<String>> {
         let symbols = names(&images.image(example))?;
@@ -64,18 +66,19 @@ fn network(images: &Images) -> Result<()> {
     Ok(())
 }
 
-/// Images with each allocator, and parts of the names of its symbols: of its crate and of the kernel's
-/// modules for it.
+/// An image for each allocator, with parts of the names of the allocator's symbols: those of its crate, and
+/// those of the kernel's modules for it.
 const ALLOCATORS: [(&str, &[&str]); 3] = [
     ("abi_calls", &["talc::base", "shared::talc"]),
     (TLSF_CALLS, &["rlsf::", "shared::tlsf"]),
     (BUMP_CALLS, &["heap::bump"]),
 ];
 
-/// Parts of the names of symbols of the free lists, which are in front of the first two.
+/// Parts of the names of the symbols of the free lists. The first two allocators have these lists in front of
+/// them.
 const LISTS: [&str; 2] = ["heap::lists", "size_classes::"];
 
-/// An image contains the allocator that its program selects, and nothing of the others.
+/// An image contains the allocator that its program selects, and no symbols of the other allocators.
 fn allocators(images: &Images) -> Result<()> {
     for (image, own) in ALLOCATORS {
         let symbols = names(&images.image(image))?;
@@ -93,7 +96,7 @@ fn allocators(images: &Images) -> Result<()> {
     Ok(())
 }
 
-/// `hermit-abi` declares every undefined symbol of std, and std uses as many of them as expected.
+/// `hermit-abi` declares every undefined symbol of std, and their number is the expected one.
 fn std_needs() -> Result<()> {
     let folder = Toolchain::detect()?.rustlib().join(GUEST_TARGET).join("lib");
     let library = |prefix: &str| -> Result<PathBuf> {
@@ -121,11 +124,12 @@ fn std_needs() -> Result<()> {
     Ok(())
 }
 
-/// Number of system calls that std 1.95.0 uses with this project's patches, without `pread` and `pwrite`,
-/// whose callers are inlined into programs. Another number means that the ABI's documents are stale.
+/// Number of system calls that std 1.95.0 uses with this project's patches. `pread` and `pwrite` do not
+/// count, because their callers are inlined into programs. Another number means that the documents of the ABI
+/// are out of date.
 const NEEDED_BY_STD: usize = 69;
 
-/// The names of the symbols in an archive's object files for which `wanted` is true.
+/// Returns the names of those symbols in an archive's object files for which `wanted` returns true.
 fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> Result<BTreeSet<String>> {
     let bytes = fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     let file = ArchiveFile::parse(bytes.as_slice())
@@ -133,7 +137,7 @@ fn symbols(archive: &Path, wanted: impl Fn(&object::Symbol<'_, '_>) -> bool) -> 
     let mut names = BTreeSet::new();
     for member in file.members() {
         let data = member?.data(bytes.as_slice())?;
-        // Members that are no object files contain the compiler's metadata.
+        // Members that are not object files contain metadata of the compiler.
         let Ok(object) = object::File::parse(data) else { continue };
         let picked = object.symbols().filter(|symbol| wanted(symbol));
         names.extend(picked.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));

@@ -18,14 +18,14 @@ pub(super) struct TapNic {
 }
 
 impl TapNic {
-    /// The value of uhyve's option `--net`.
+    /// Returns the value of uhyve's option `--net`.
     pub(super) fn uhyve(&self) -> String {
         let addresses = self.addresses.iter().map(|(address, prefix)| format!(",ip={address}/{prefix}"));
         let addresses: String = addresses.collect();
         format!("tap={},mac={}{addresses},gateway={}", self.tap, self.mac, self.gateway)
     }
 
-    /// QEMU's options.
+    /// Returns QEMU's options.
     pub(super) fn qemu(&self) -> [String; 4] {
         let Self { tap, mac, properties, .. } = self;
         [
@@ -36,7 +36,7 @@ impl TapNic {
         ]
     }
 
-    /// The addresses as parameters of the kernel command line, for QEMU.
+    /// Returns the addresses as parameters of the kernel's command line, for QEMU.
     pub(super) fn parameters(&self) -> Vec<String> {
         let addresses = self.addresses.iter().map(|(address, prefix)| format!("ip={address}/{prefix}"));
         addresses.chain([format!("gateway={}", self.gateway)]).collect()

@@ -1,4 +1,5 @@
-//! The rings of uhyve's engines: programs as its guests, and the tests of uhyve that need images.
+//! The test rings of uhyve's engines, `process` and `kvm`: programs as guests of uhyve, and the tests of
+//! uhyve that need images.
 //!
 //! Where KVM emulates the processor, the images have no floating-point instructions, and fewer tests run.
 
@@ -29,10 +30,10 @@ use xtask::uhyve::{Engine, Uhyve, has_kvm};
 pub(super) use command::UhyveCommand;
 pub(super) use process_lifetime::has_ended;
 
-/// The environment variable that names the folder with images for the hypervisor's own tests.
+/// Environment variable with the folder of the images for the hypervisor's own tests.
 const IMAGES_VARIABLE: &str = "HERMIT_TEST_IMAGES";
 
-/// The environment variable that names the engine for the hypervisor's own tests.
+/// Environment variable with the name of the engine for the hypervisor's own tests.
 const ENGINE_VARIABLE: &str = "HERMIT_TEST_ENGINE";
 
 /// The hypervisor's integration tests that need images.
@@ -48,8 +49,8 @@ pub(super) struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    /// uhyve with an engine. A host without the engine is an error if the ring is named; otherwise the ring
-    /// is skipped.
+    /// Returns uhyve with an engine and its images. If the host lacks the engine, skips the test ring and
+    /// returns `None`, or fails if the user named the ring. Also returns `None` if a build has failed.
     pub(super) fn new(
         report: &mut Report,
         builds: &'a Builds,
@@ -67,16 +68,16 @@ impl<'a> Fixture<'a> {
             return Ok(None);
         }
         let images = if is_native { &builds.images } else { &builds.soft_images };
-        // A build that has failed is in the report already.
+        // The report contains a failed build already.
         let (Some(images), Some(host_tests)) = (images, &builds.host_tests) else { return Ok(None) };
         let program = uhyve.program.clone();
         let platform = TestPlatform { vmm: TestVmm::Uhyve(uhyve, engine), images };
         Ok(Some(Self { platform, program, engine, host_tests }))
     }
 
-    /// Adds the tests of the ring.
+    /// Adds the tests of the engine's test ring.
     pub(super) fn add_all<'b>(&'b self, tests: &mut Tests<'b>, long: bool) -> Result<()> {
-        // What takes longest starts first.
+        // The longest tests start first.
         build_tool::test(tests, &self.platform, long);
         if self.engine == Engine::Process {
             documents::test(tests);
@@ -105,22 +106,22 @@ impl<'a> Fixture<'a> {
         Ok(())
     }
 
-    /// The file of an example's image.
+    /// Returns the file of a program's image.
     fn image(&self, name: &str) -> PathBuf {
         self.platform.images.image(name)
     }
 
-    /// A command that runs an example's image.
+    /// Returns a command that runs a program's image.
     fn command(&self, name: &str, arguments: &[&str]) -> UhyveCommand {
         self.command_for(&self.image(name), arguments)
     }
 
-    /// A command that runs a file.
+    /// Returns a command that runs an image in a file.
     fn command_for(&self, image: &Path, arguments: &[&str]) -> UhyveCommand {
         UhyveCommand::new(xtask::uhyve::command(&self.program, self.engine), image, arguments)
     }
 
-    /// A command that runs an example's image without naming an engine.
+    /// Returns a command that runs a program's image without naming an engine.
     fn command_without_engine(&self, name: &str) -> UhyveCommand {
         UhyveCommand::new(Command::new(&self.program), &self.image(name), &[])
     }

@@ -1,4 +1,4 @@
-//! Usage errors: exit codes and messages of the build tool.
+//! Tests of usage errors: exit codes and messages of the build tool.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -68,7 +68,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     trees(tests, &image)?;
     too_much_memory(tests, &image)?;
     tests.add("usage error: QEMU is missing", move || {
-        // The runner starts no other program before it looks for QEMU, and finds none to install it.
+        // With this `PATH`, the runner finds neither QEMU nor a program that installs QEMU. It starts no
+        // other program before it searches for QEMU.
         let mut command = xtask(&["runner", &image])?;
         command.env("HERMIT_RUN_ARGS", "--platform qemu");
         expect(command.env("PATH", ""), 125, "apt-get install qemu-system-x86").map(drop)
@@ -77,7 +78,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) -> Result<()> 
     Ok(())
 }
 
-/// Errors that are found before the program is built, and those in the runner's variable.
+/// Errors that are found before the program is built, and errors in the runner's variable.
 fn before_the_build(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     let cases: [(&str, &[&str], &str); 4] = [
         ("a missing folder", &["run", "hello_world", "--mount", "/no/such:/srv"], "/no/such"),
@@ -104,7 +105,7 @@ fn before_the_build(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// Trees of files that cannot be read, in uhyve and before QEMU starts.
+/// Initial trees that cannot be read: uhyve reports the error, or the build tool before it starts QEMU.
 fn trees(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     for platform in ["process", "qemu"] {
         for (root, text) in [("/no/such", "cannot read /no/such"), (image, "no tar archive that can be read")]
@@ -118,8 +119,8 @@ fn trees(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// `image` writes a file that `run` boots on two platforms, and that the commands which it prints boot with
-/// QEMU alone.
+/// `image` writes a file that `run` boots on two platforms. The commands that `image` prints boot the file
+/// with QEMU alone.
 fn boot_image() -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let file = folder.path().join("app.boot");
@@ -146,7 +147,7 @@ fn boot_image() -> Result<()> {
     Ok(())
 }
 
-/// Adds tests with more memory than the host has, unless the host has as much as a machine can have.
+/// Adds tests with more memory than the host has. Adds none if the host has the maximum memory of a machine.
 fn too_much_memory(tests: &mut Tests<'_>, image: &str) -> Result<()> {
     if memory::check(MAX_MEMORY.parse().map_err(Error::msg)?).is_err() {
         for platform in ["process", "qemu"] {

@@ -1,4 +1,4 @@
-//! The host's C compiler, and how it compiles for the target.
+//! The host's C and C++ compilers, and the flags with which they compile for the target.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,11 +15,11 @@ use crate::process;
 use crate::quote::shell_word;
 
 /// Flags of all code for the target: position-independent, with thread-local variables at fixed offsets, and
-/// without what only Linux's C libraries provide. The target is no Linux.
+/// without features that need support from Linux's C libraries. The macros that identify Linux are undefined.
 const TARGET_FLAGS: &str = "-nostdinc -fPIE -ftls-model=initial-exec -fno-stack-protector -fcf-protection=none -U_FORTIFY_SOURCE \
                             -U__linux__ -U__linux -Ulinux -U__gnu_linux__ -D__hermit__=1";
 
-/// Flags of C++: there is neither a standard library nor an unwinder of C++.
+/// Flags of C++. The target has neither a standard library of C++ nor an unwinder for it.
 const CXX_FLAGS: &str = "-nostdinc++ -fno-exceptions -fno-rtti";
 
 /// Flags of the library itself.
@@ -27,7 +27,7 @@ const LIBRARY_FLAGS: &str = "-std=c99 -nostdinc -ffreestanding -fexcess-precisio
     -Wa,--noexecstack -D_XOPEN_SOURCE=700 -O2 -pipe -fomit-frame-pointer -fno-unwind-tables -fno-asynchronous-unwind-tables \
     -ffunction-sections -fdata-sections -fPIE -fno-stack-protector -fcf-protection=none -U_FORTIFY_SOURCE -w";
 
-/// A text that changes with the flags.
+/// Returns a text that changes with the flags, for digests.
 pub(super) fn flags() -> String {
     [TARGET_FLAGS, CXX_FLAGS, LIBRARY_FLAGS].join("\n")
 }
@@ -43,14 +43,14 @@ pub(super) struct Compilers {
     c: PathBuf,
     cxx: Option<PathBuf>,
     fortran: Option<PathBuf>,
-    /// Identifies the C compiler, and which others there are.
+    /// Identifies the C compiler, and says which other compilers there are.
     pub(super) identity: String,
-    /// Folder of its own headers.
+    /// Folder of the C compiler's own headers.
     headers: PathBuf,
 }
 
 impl Compilers {
-    /// Finds them in `PATH`.
+    /// Finds the compilers in `PATH`.
     pub(super) fn find() -> Result<Self> {
         let first = |names: &[&str]| names.iter().find_map(|name| process::find(name));
         let c = first(&["gcc", "clang", "cc"]).context(
@@ -64,7 +64,7 @@ impl Compilers {
         Ok(Self { c, cxx, fortran, identity, headers })
     }
 
-    /// Installs programs into `folder` that compile for the target with the library's headers.
+    /// Installs programs into `folder`, which compile for the target with the headers of the C library.
     pub(super) fn install(&self, folder: &Path, library: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let headers = format!("-isystem {} -isystem {}", shell_word(library), shell_word(&self.headers));
@@ -79,8 +79,8 @@ impl Compilers {
         Ok(())
     }
 
-    /// Compiles sources of the library into `folder`; `note` is called with the number of those that are
-    /// done. Returns the objects in the order of the sources.
+    /// Compiles sources of the library into `folder`, and returns the objects in the order of the sources.
+    /// Calls `note` with the number of sources compiled so far.
     pub(super) fn compile(
         &self,
         sources: &[PathBuf],

@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 
 use crate::patches::MUSL;
 
-/// The version, whose sources Debian's stable suite carries as they were published.
+/// Version of musl. Debian's stable suite has its original sources.
 pub(super) const VERSION: &str = "1.2.5";
 
 /// SHA-256 of the archive of the sources.
 pub(super) const DIGEST: &str = "a9a118bbe84d8764da0ea0d28b3ab3fae8477fc7e4085d90102b8596fc7c75e4";
 
-/// Folders below `src` that are compiled but for [`LEFT_OUT`].
+/// Folders below `src` whose sources are compiled, except those in [`LEFT_OUT`].
 const FOLDERS: [&str; 20] = [
     "complex",
     "conf",
@@ -38,8 +38,8 @@ const FOLDERS: [&str; 20] = [
     "thread",
 ];
 
-/// Sources of [`FOLDERS`] that are replaced by ours, need signals or other processes, or belong to musl's
-/// start of a program.
+/// Sources of [`FOLDERS`] that are not compiled: our own code replaces them, they need signals or other
+/// processes, or they belong to musl's start of a program.
 const LEFT_OUT: [&str; 42] = [
     // The published version has a defect that Debian's patches mend (CVE-2025-26519).
     "locale/iconv",
@@ -48,7 +48,7 @@ const LEFT_OUT: [&str; 42] = [
     "complex/cpow",
     "complex/cpowf",
     "complex/cpowl",
-    // It needs a database of users.
+    // `glob` needs a database of users.
     "regex/glob",
     "stdio/pclose",
     "stdio/popen",
@@ -93,7 +93,7 @@ const OTHERS: [(&str, &[&str]); 14] = [
     ("env", &["__environ", "clearenv", "getenv", "putenv", "secure_getenv", "setenv", "unsetenv"]),
     ("exit", &["abort_lock", "assert", "at_quick_exit", "atexit", "quick_exit"]),
     ("internal", &["floatscan", "intscan", "libc", "procfdname", "shgetc", "syscall_ret"]),
-    // They report that nothing can be loaded.
+    // These functions only report that no library can be loaded.
     ("ldso", &["__dlsym", "dlclose", "dlerror", "dlopen", "dlsym"]),
     ("linux", &["eventfd", "flock", "getrandom", "gettid", "utimes"]),
     ("malloc", &["posix_memalign", "reallocarray"]),
@@ -233,7 +233,8 @@ const OTHERS: [(&str, &[&str]); 14] = [
     ),
 ];
 
-/// Folders with public headers, in the order in which a file of the first one precedes.
+/// Folders with public headers. A file in an earlier folder precedes a file of the same name in a later
+/// folder.
 const HEADERS: [&str; 4] = ["obj/include", "arch/x86_64", "arch/generic", "include"];
 
 /// Applies the patches to the sources in `folder`, and generates the headers.
@@ -247,7 +248,8 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
     write(&bits.join("syscall.h"), &call_numbers(&read(&folder.join("arch/x86_64/bits/syscall.h.in"))?))
 }
 
-/// Translates a line of `alltypes.h.in`: a type is defined once, where a header needs it.
+/// Translates a line of `alltypes.h.in` into a definition with preprocessor guards. The type is defined only
+/// if a header needs it, and only once.
 fn type_definition(line: &str) -> String {
     let Some(definition) = line.strip_suffix(';') else { return format!("{line}\n") };
     let parts = match definition.split_once(' ') {
@@ -268,14 +270,15 @@ fn type_definition(line: &str) -> String {
     )
 }
 
-/// The numbers of system calls by both of their names.
+/// Returns the numbers of system calls, each under both of its names (`__NR_…` and `SYS_…`).
 fn call_numbers(text: &str) -> String {
     let numbers = text.lines().filter(|line| line.contains("__NR_"));
     let numbers = numbers.map(|line| line.replace("__NR_", "SYS_") + "\n").collect::<String>();
     format!("{text}{numbers}")
 }
 
-/// The sources to compile in `folder`, sorted: for a function with a version for the processor, that one.
+/// Returns the sources to compile in `folder`, sorted. If a function has a version for the processor, that
+/// version replaces the general one.
 pub(super) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut sources = Vec::new();
     for name in FOLDERS {
@@ -295,7 +298,7 @@ pub(super) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// The names of the sources of a folder and of its folder for the processor, without extensions.
+/// Returns the names, without extensions, of the sources in a folder and in its subfolder for the processor.
 fn stems(folder: &Path) -> Result<std::collections::BTreeSet<String>> {
     let list = |folder: &Path| -> Result<Vec<String>> {
         let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
@@ -322,7 +325,8 @@ fn source(folder: &Path, stem: &str) -> Result<PathBuf> {
 /// Installs the public headers of the prepared sources in `folder` into `place`.
 pub(super) fn install_headers(folder: &Path, place: &Path) -> Result<()> {
     for headers in HEADERS.iter().rev() {
-        // Of the processor's folders, the rest is musl's own.
+        // The folders of the processor have public headers only in `bits`; their other headers are for musl
+        // itself.
         let (from, to) = match headers.strip_prefix("arch/") {
             Some(_) => (folder.join(headers).join("bits"), place.join("bits")),
             None => (folder.join(headers), place.to_owned()),
@@ -340,7 +344,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A text that changes with the selection of sources and with the patches.
+/// Returns a text that changes with the selection of sources and with the patches, for digests.
 pub(super) fn selection() -> Result<String> {
     Ok(format!("{DIGEST} {FOLDERS:?} {LEFT_OUT:?} {OTHERS:?} {}", MUSL.digest()?))
 }

@@ -1,7 +1,7 @@
 //! The lines for the target in the text of cargo's configuration.
 //!
-//! Lines are changed one by one, so that the user's comments and order stay; the parsed texts, before and
-//! after, tell whether the result says what it should, and nothing else.
+//! Lines are changed one by one, so that the user's comments and their order stay. To make sure that nothing
+//! else has changed, the parsed texts before and after the change are compared.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,8 +12,8 @@ use toml::{Table, Value};
 use crate::rust_flags::{FLAGS, OLD_FLAGS};
 use crate::target::GUEST_TARGET;
 
-/// Returns the text with the lines of `section`, its header first, in place of those of another set-up.
-/// `None` if it has them.
+/// Returns the text with the lines of `section`, which begins with its header, in place of the lines of an
+/// earlier set-up. Returns `None` if the text has the lines already.
 pub(super) fn with(text: &str, section: &str) -> Result<Option<String>> {
     let (old, wanted) = (parse(text)?, parse(section)?);
     if has(&old, &wanted) {
@@ -38,8 +38,8 @@ pub(super) fn with(text: &str, section: &str) -> Result<Option<String>> {
     Ok(Some(new))
 }
 
-/// Returns the text without the lines that set-up wrote, if its runner is one that `is_removed`. `None` if
-/// there is no such runner. The header of the section stays above other keys.
+/// Returns the text without the lines that set-up wrote. Returns `None` if the text has no runner for which
+/// `is_removed` returns true. The header of the section stays if the section has other keys.
 pub(super) fn without(text: &str, is_removed: impl Fn(&Path) -> bool) -> Result<Option<String>> {
     let old = parse(text)?;
     let ours = of_target(&old).and_then(runner).is_some_and(|runner| is_removed(Path::new(runner)));
@@ -49,7 +49,7 @@ pub(super) fn without(text: &str, is_removed: impl Fn(&Path) -> bool) -> Result<
     let has_keys = kept.iter().any(|line| !matches!(line.trim_start().chars().next(), None | Some('#')));
     let mut above = &lines[..found.start + usize::from(has_keys)];
     if !has_keys && let Some((last, others)) = above.split_last() {
-        // The gap above the section.
+        // Also removes the empty line above the section.
         above = if last.trim().is_empty() { others } else { above };
     }
     let new = [above.concat(), kept.concat(), lines[found.end..].concat()].concat();
@@ -74,19 +74,19 @@ fn of_target(configuration: &Table) -> Option<&Table> {
     configuration.get("target")?.get(GUEST_TARGET)?.as_table()
 }
 
-/// Returns true if a configuration has all keys of the target in `wanted`, with the values there.
+/// Returns true if a configuration has all keys that `wanted` has for the target, with the same values.
 fn has(configuration: &Table, wanted: &Table) -> bool {
     let (Some(found), Some(wanted)) = (of_target(configuration), of_target(wanted)) else { return false };
     wanted.iter().all(|(key, value)| found.get(key).is_some_and(|found| says(key, found, value)))
 }
 
-/// Returns true if the value of a key is the wanted one, or a list of flags that contains all wanted flags.
+/// Returns true if the value of a key is the wanted value, or a list of flags that contains all wanted flags.
 fn says(key: &str, found: &Value, wanted: &Value) -> bool {
     let flags = if key.ends_with("flags") { found.as_array().zip(wanted.as_array()) } else { None };
     found == wanted || flags.is_some_and(|(found, wanted)| wanted.iter().all(|flag| found.contains(flag)))
 }
 
-/// A configuration without the keys that set-up writes.
+/// Returns the configuration without the keys that set-up writes.
 fn rest(mut configuration: Table) -> Table {
     if let Some(targets) = configuration.get_mut("target").and_then(Value::as_table_mut) {
         if let Some(table) = targets.get_mut(GUEST_TARGET).and_then(Value::as_table_mut) {
@@ -104,7 +104,7 @@ fn rest(mut configuration: Table) -> Table {
     configuration
 }
 
-/// Returns the file of a runner that a set-up installed, of this or of another toolchain.
+/// Returns the file of a runner that set-up installed in this or another toolchain.
 fn runner(table: &Table) -> Option<&str> {
     match table.get("runner")?.as_array()?.as_slice() {
         [Value::String(file), Value::String(command)] if command == "runner" => {
@@ -125,7 +125,7 @@ fn find(lines: &[&str]) -> Option<Range<usize>> {
     Some(start..start + 1 + below.count())
 }
 
-/// Leaves out the lines that set-up wrote.
+/// Returns the lines without those that set-up wrote.
 fn others<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let flags: Vec<_> = FLAGS.lines().chain([OLD_FLAGS]).filter_map(|line| parse(line).ok()).collect();
     let is_ours = |line: &&str| {
@@ -135,7 +135,7 @@ fn others<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     lines.iter().copied().filter(|line| !is_ours(line)).collect()
 }
 
-/// Ends the last line of a text.
+/// Returns the text with a line feed at its end, if it is not empty.
 pub(super) fn ended(mut text: String) -> String {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

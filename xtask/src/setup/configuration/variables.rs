@@ -1,5 +1,5 @@
-//! The variables for crates that compile C, in the section `[env]` of cargo's configuration. Changed line by
-//! line, as the target's.
+//! The variables for crates that compile C, in the section `[env]` of cargo's configuration. The text is
+//! changed line by line, as for the section of the target.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const ENDING: &str = "_x86_64_unknown_hermit";
 
 const HEADER: &str = "[env]\n";
 
-/// The lines of the section, as they can be pasted.
+/// Returns the lines of the section, ready to be pasted.
 pub(super) fn section(variables: &[(&str, PathBuf)]) -> String {
     HEADER.to_owned() + &lines(variables)
 }
@@ -23,7 +23,8 @@ fn lines(variables: &[(&str, PathBuf)]) -> String {
     variables.iter().map(|(name, value)| format!("{name} = {}\n", toml_string(value))).collect()
 }
 
-/// Returns the text with the variables, in place of those of another set-up. `None` if it has them.
+/// Returns the text with the variables, in place of those of an earlier set-up. Returns `None` if the text
+/// has them already.
 pub(super) fn with(text: &str, variables: &[(&str, PathBuf)]) -> Result<Option<String>> {
     let (old, wanted) = (parse(text)?, parse(&section(variables))?);
     let has = |table: &Table| {
@@ -50,7 +51,7 @@ pub(super) fn with(text: &str, variables: &[(&str, PathBuf)]) -> Result<Option<S
     Ok(Some(new))
 }
 
-/// Returns the text without the variables that a set-up wrote. `None` if it has none.
+/// Returns the text without the variables that set-up wrote. Returns `None` if the text has none of them.
 pub(super) fn without(text: &str) -> Result<Option<String>> {
     let old = parse(text)?;
     let new = removed(text);
@@ -61,7 +62,7 @@ pub(super) fn without(text: &str) -> Result<Option<String>> {
     Ok(Some(new))
 }
 
-/// Leaves out the lines that set-up wrote, and the section if nothing else is in it.
+/// Returns the text without the lines that set-up wrote, and without the section if nothing else is in it.
 fn removed(text: &str) -> String {
     let mut lines: Vec<_> = text.split_inclusive('\n').filter(|line| !is_ours(line)).collect();
     if lines.concat() == text {
@@ -71,7 +72,7 @@ fn removed(text: &str) -> String {
     if let Some(header) = header
         && lines.get(header + 1).is_none_or(|next| next.trim().is_empty() || next.starts_with('['))
     {
-        // With the gap above it.
+        // Also removes the empty line above the header.
         let gap = header > 0 && lines[header - 1].trim().is_empty();
         lines.drain(header - usize::from(gap)..=header);
     }
@@ -85,7 +86,7 @@ fn is_ours(line: &str) -> bool {
     name.ends_with(ENDING) && (value.contains("/x86_64-unknown-hermit/c/bin/") || value == "ar")
 }
 
-/// A configuration without the variables.
+/// Returns the configuration without the variables.
 fn rest(mut configuration: Table) -> Table {
     if let Some(variables) = configuration.get_mut("env").and_then(Value::as_table_mut) {
         variables.retain(|name, _| !name.ends_with(ENDING));

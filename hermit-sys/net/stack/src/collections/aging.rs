@@ -21,8 +21,8 @@ struct Entry<K, V> {
     newer: Option<u32>,
 }
 
-/// Entries by key and by age. The owner bounds their number with [`remove_oldest`](Self::remove_oldest), by
-/// the memory that it counts.
+/// Entries by key and by age. The owner counts the memory of the entries, and bounds it with
+/// [`remove_oldest`](Self::remove_oldest).
 #[derive(Debug)]
 pub(crate) struct Aging<K, V> {
     /// Lifetime of an entry in nanoseconds.
@@ -106,13 +106,13 @@ impl<K: Copy + Hash + Eq, V> Aging<K, V> {
         Some(value)
     }
 
-    /// Removes the oldest entry.
+    /// Removes and returns the oldest entry.
     pub(crate) fn remove_oldest(&mut self) -> Option<(K, V)> {
         let key = self.entries.get(self.oldest?)?.key;
         self.remove(&key).map(|value| (key, value))
     }
 
-    /// Removes an entry that has expired.
+    /// Removes and returns an entry that has expired.
     pub(crate) fn remove_expired(&mut self, now: u64) -> Option<(K, V)> {
         self.deadline().filter(|&deadline| deadline <= now)?;
         self.remove_oldest()

@@ -2,9 +2,9 @@
 //!
 //! A usual hash table moves all of its entries when it grows, which takes long if there are many. Here the
 //! entries are distributed to segments. Each segment is a small hash table of its own. If the mean number of
-//! entries in a segment is too large, the next segment in turn is split into two. If it is too small, the
-//! last split is undone. An insertion or removal therefore moves the entries of one segment at most, and all
-//! memory is in small blocks.
+//! entries in a segment is too large, the next segment in turn is split into two. If the mean is too small,
+//! the last split is undone. An insertion or removal therefore moves the entries of one segment at most, and
+//! all memory is in small blocks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -23,8 +23,9 @@ const MIN_LOAD: usize = 48;
 /// table.
 const SEGMENT_SHIFT: u32 = 20;
 
-/// Returns the index of a hash's segment among `count` segments. It consists of as many bits as `count` has,
-/// or of one bit less if the segment with the larger index does not exist yet.
+/// Returns the index of a hash's segment among `count` segments. The index consists of the lowest bits that
+/// can count to `count - 1`. If there is no segment with this index yet, the highest of these bits is
+/// ignored.
 #[inline]
 fn segment_of(hash: u64, count: usize) -> usize {
     let bits = usize::try_from(hash >> SEGMENT_SHIFT).unwrap_or(0);
@@ -90,7 +91,8 @@ impl<K: Hash + Eq, V> Map<K, V> {
     ///
     /// `ENOMEM`.
     pub(crate) fn try_reserve(&mut self, key: &K) -> Result<(), Errno> {
-        // Without memory for another segment, the present ones hold more entries.
+        // Without memory for another segment, the existing segments take more entries. Only an empty map
+        // fails.
         if self.len >= self.segments.len() * MAX_LOAD && self.split().is_none() && self.segments.is_empty() {
             return Err(Errno::ENOMEM);
         }

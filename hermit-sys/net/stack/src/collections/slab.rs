@@ -1,9 +1,9 @@
 //! A table of values in numbered slots, which are reused, and keys with a generation.
 //!
 //! A slot is the index of a value. When the value is removed, the slot is reused for another one. A [`Key`]
-//! is a slot with the number of its earlier uses, so that the key of a removed value is never valid again.
-//! Each value has an allocation of its own. When the table grows, only a few bytes move for each slot, and
-//! the memory of a removed value is freed.
+//! consists of a slot and the number of its earlier uses, so that the key of a removed value is never valid
+//! again. Each value has an allocation of its own. When the table grows, only a few bytes move for each slot,
+//! and the memory of a removed value is freed.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,7 +55,8 @@ struct Row<T> {
     value: Option<Boxed<T>>,
 }
 
-/// A value on the heap. It is an array of one value, since its box can be allocated without panicking.
+/// A value on the heap. The box contains an array of one value, since such a box can be allocated without
+/// panicking.
 type Boxed<T> = Box<[T; 1]>;
 
 /// Moves a value to the heap.
@@ -145,7 +146,7 @@ impl<T> Slab<T> {
         Some((one.get_mut()?, other.get_mut()?))
     }
 
-    /// Removes a value. Its slot has a new generation from now on.
+    /// Removes and returns a value, and begins a new generation of its slot.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
         let [value] = *row.value.take()?;

@@ -6,7 +6,7 @@ use heapless::Vec;
 use hermit_interface::net::MAX_SEARCH_LEN;
 
 /// A search list in the format of DNS messages, which may be compressed within the list (RFC 3397). A domain
-/// without room is left out. An encoded part without room is truncated.
+/// that does not fit is left out. An encoded part that does not fit is truncated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Search(Vec<u8, MAX_SEARCH_LEN>);
 

@@ -1,10 +1,10 @@
 //! Host configuration by smoltcp: the DHCP client, SLAAC, and responses to ARP, neighbor discovery, pings,
 //! and IGMP or MLD queries.
 //!
-//! [`HostConfig`] has an interface of smoltcp and its DHCP socket. Frames of these protocols are passed to it
-//! one by one, and its answers are sent. It is polled for its timers, such as the renewal of a lease. The
-//! results are the addresses and gateways of this host, which `routes` copies after each change. smoltcp has
-//! a neighbor table of its own for these frames. TCP and UDP do not pass through smoltcp.
+//! [`HostConfig`] contains smoltcp's interface and its DHCP socket. `ip` passes frames of these protocols to
+//! it one by one, and sends its answers. It is also polled for its timers, such as the renewal of a lease.
+//! The results are the addresses and gateways of this host, which `routes` copies after each change. smoltcp
+//! has a neighbor table of its own for these frames. TCP and UDP do not pass through smoltcp.
 
 mod advertisement;
 mod gateway;
@@ -105,7 +105,7 @@ pub(crate) struct HostConfig {
     /// Buffer for frames that the device has no room for.
     scratch: Vec<u8>,
     dhcp: Option<(SocketSet<'static>, SocketHandle)>,
-    /// Static gateways, which take precedence over those from servers.
+    /// Static gateways, which take precedence over gateways from servers.
     gateways: StaticGateways,
     /// Static DNS servers.
     pub(crate) nameservers: Nameservers,
@@ -152,7 +152,7 @@ fn dhcp_client(hostname: Option<String>) -> (SocketSet<'static>, SocketHandle) {
     socket.set_receive_packet_buffer(Box::leak(vec![0; DHCP_BUFFER_SIZE].into_boxed_slice()));
     socket.set_parameter_request_list(REQUESTED);
     if let Some(name) = hostname.filter(|name| !name.is_empty() && name.len() < 64) {
-        // smoltcp borrows it for the life of the stack, which is never dropped.
+        // smoltcp borrows the options for the life of the stack, which is never dropped.
         let data: &'static [u8] = Box::leak(name.into_bytes().into_boxed_slice());
         let options: &'static [DhcpOption<'static>] =
             Box::leak(Box::new([DhcpOption { kind: HOST_NAME, data }]));
@@ -267,7 +267,7 @@ impl HostConfig {
         let (mut gateways, far) = (Gateways::new(), self.far);
         let mut add = |gateway: IpAddr| {
             if !gateways.contains(&gateway) {
-                // There is room for all.
+                // The capacity suffices for all gateways.
                 let _ = gateways.push(gateway);
             }
         };
@@ -290,7 +290,7 @@ impl HostConfig {
     pub(crate) fn receive(&mut self, now: u64, frame: &[u8], target: SmoltcpSocket, reply: &mut Vec<u8>) {
         reply.clear();
         let mut no_sockets: [SocketStorage<'_>; 0] = [];
-        // smoltcp knows an off-link gateway by its alias only.
+        // smoltcp knows an off-link gateway only by its alias.
         let other = self.far.and_then(|far| far.incoming(frame));
         let Some(frame) = advertisement::filtered(other.as_deref().unwrap_or(frame)) else { return };
         let frame = &*frame;
@@ -321,8 +321,7 @@ impl HostConfig {
         self.next = now;
     }
 
-    /// Polls smoltcp, and transmits its frames. Returns the name configuration of a lease that has begun or
-    /// ended.
+    /// Polls smoltcp, and transmits its frames. Returns the name configuration if a lease has begun or ended.
     pub(crate) fn poll(&mut self, now: u64, link: &mut dyn Link) -> Option<Lease> {
         let time = instant(now);
         self.interface.poll_maintenance(time);
@@ -333,21 +332,20 @@ impl HostConfig {
         let set = self.dhcp.as_mut().map_or(&mut no_sockets, |(set, _)| set);
         let mut has_sent = || self.interface.poll_egress(time, &mut device, set) != PollResult::None;
         let mut messages = 32;
-        // Bounded: each frame is a message to a server.
+        // The loop is bounded, since each frame is a message to a server.
         while has_sent() && messages > 0 {
             messages -= 1;
         }
         let due: Option<Instant> = self.idle.interface().poll_at(time, set);
         let tick = if now < self.fast_poll_until { FAST_POLL_INTERVAL } else { IDLE_POLL_INTERVAL };
         let due = due.map_or(u64::MAX, nanoseconds);
-        // An overdue deadline means that smoltcp waits for a neighbor or for room. It must not be polled
-        // again at once.
+        // An overdue deadline means that smoltcp waits for a neighbor or for room. Polling it again at once
+        // would be a busy loop.
         self.next = due.max(now.saturating_add(1_000_000)).min(now.saturating_add(tick));
         self.apply_lease()
     }
 
-    /// Applies the events of the DHCP client; returns the name configuration of a lease that has begun or
-    /// ended.
+    /// Applies the events of the DHCP client; returns the name configuration if a lease has begun or ended.
     fn apply_lease(&mut self) -> Option<Lease> {
         let (set, handle) = self.dhcp.as_mut()?;
         let event = set.get_mut::<dhcpv4::Socket<'_>>(*handle).poll()?;
@@ -370,7 +368,7 @@ impl HostConfig {
         Some(names)
     }
 
-    /// Joins a group by IGMP or MLD.
+    /// Joins a group by IGMP or MLD; returns true if smoltcp has accepted it.
     pub(crate) fn join(&mut self, group: IpAddr, now: u64) -> bool {
         let has_joined =
             (group.is_ipv4() || self.carries_v6) && self.interface.join_multicast_group(group).is_ok();

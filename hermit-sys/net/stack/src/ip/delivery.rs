@@ -21,8 +21,9 @@ pub(crate) enum Via {
 #[derive(Debug)]
 pub(crate) enum Received<'a> {
     Delivery(Delivery<'a>),
-    /// The frame was the last missing fragment. The caller passes this frame with the whole packet to
-    /// [`receive_reassembled`](crate::ip::layer::Ip::receive_reassembled), which does not reassemble again.
+    /// The frame was the last missing fragment; the value is a frame with the whole packet. The caller passes
+    /// it to [`receive_reassembled`](crate::ip::layer::Ip::receive_reassembled), which does not reassemble
+    /// again.
     Reassembled(Vec<u8>),
 }
 
@@ -41,7 +42,7 @@ pub(crate) enum Delivery<'a> {
     PathMtu(Quoted<'a>, u16),
 }
 
-/// A sent packet that an ICMP error quotes. It may be truncated.
+/// A sent packet that an ICMP error quotes. The quotation may be truncated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quoted<'a> {
     pub(crate) protocol: IpProtocol,
@@ -49,7 +50,7 @@ pub(crate) struct Quoted<'a> {
     pub(crate) local: (IpAddr, u16),
     /// Address and port of the destination.
     pub(crate) remote: (IpAddr, u16),
-    /// Data of the protocol, from the ports on.
+    /// Payload of the sent packet; it begins with the ports.
     pub(crate) payload: &'a [u8],
 }
 

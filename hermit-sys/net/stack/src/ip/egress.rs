@@ -33,7 +33,7 @@ impl Ip {
 
     /// Queues a connection until a neighbor is resolved.
     /// [`Delivery::Resolved`](crate::ip::delivery::Delivery::Resolved) or [`run_timers`](Self::run_timers)
-    /// returns it.
+    /// later returns the connection.
     pub(crate) fn await_connection(
         &mut self,
         hop: IpAddr,
@@ -62,7 +62,7 @@ impl Ip {
         }
     }
 
-    /// Sends an ARP request or a neighbor solicitation. It is unicast if there is a MAC address `known`.
+    /// Sends an ARP request or a neighbor solicitation. The frame is unicast if the MAC address is `known`.
     fn solicit(&self, target: IpAddr, known: Option<EthernetAddress>, phy: &Phy, link: &mut dyn Link) {
         let (Some(source), Some(interface)) = (self.routes.source(target), phy.interface) else { return };
         let size = emit::solicitation_size(&target);
@@ -72,8 +72,8 @@ impl Ip {
         }
     }
 
-    /// Repeats solicitations that are due. Returns the connections that waited for a neighbor without an
-    /// answer. Frames for this neighbor are dropped.
+    /// Repeats solicitations that are due. If a neighbor has not answered, drops the frames and returns the
+    /// connections that waited for it.
     pub(crate) fn run_timers(&mut self, phy: &Phy, link: &mut dyn Link, now: u64) -> Option<Vec<u32>> {
         loop {
             match self.neighbors.due(now)? {

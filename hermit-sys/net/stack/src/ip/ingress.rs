@@ -2,9 +2,9 @@
 //!
 //! A frame must be addressed to this host or to a group. ARP updates the neighbor table. An IP packet must
 //! have a valid source address, and fragments are reassembled. TCP segments and UDP datagrams are returned as
-//! a [`Delivery`]. ICMP messages are errors about sent packets, which are deliveries, too, or neighbor
-//! discovery. smoltcp answers ARP requests, solicitations and pings: its replies go to the outbox of the
-//! device.
+//! a [`Delivery`]. ICMP errors about sent packets are returned as deliveries, too. Neighbor discovery updates
+//! the neighbor table. smoltcp answers ARP requests, solicitations and pings: its replies go to the outbox of
+//! the device.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -28,7 +28,7 @@ use crate::wire::packet::{Frame, Packet};
 const NDISC: RangeInclusive<u8> = 133..=137;
 
 impl Ip {
-    /// Receives a frame from the device.
+    /// Receives a frame from the device. Returns its contents if they are for a layer above.
     pub(crate) fn receive<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -105,7 +105,7 @@ impl Ip {
         self.fragments.expire(pool, now);
     }
 
-    /// True if packets to an address are received: it is an own, broadcast or joined multicast address.
+    /// True if this host receives packets to an address: it is an own, broadcast or joined multicast address.
     pub(crate) fn is_received_here(&self, address: IpAddr) -> bool {
         let is_joined = || {
             address.is_multicast()
@@ -126,8 +126,8 @@ impl Ip {
     ) -> Option<Delivery<'a>> {
         let (source, is_icmp) =
             (frame.source, matches!(packet.protocol, IpProtocol::Icmp | IpProtocol::Icmpv6));
-        // All hosts receive a frame to a group, and none of them may answer in place of a single address (RFC
-        // 1122, section 3.3.6). Pings are answered, as in Linux.
+        // All hosts receive a frame to a group. If the packet in it is for a single address, it is dropped,
+        // so that no host answers (RFC 1122, section 3.3.6). Pings are answered, as in Linux.
         if frame.is_to_group() && !is_icmp && self.routes.is_own(packet.destination) {
             return None;
         }
@@ -159,7 +159,7 @@ impl Ip {
         }
     }
 
-    /// Answers a packet that no layer above receives with an ICMP error, within the rate limit.
+    /// Sends an ICMP error about a packet that no layer above accepts, within the rate limit.
     pub(crate) fn refuse(&mut self, bytes: &[u8], phy: &mut Phy, now: u64) {
         if self.icmp_limiter.take(now) {
             self.pass_to_smoltcp(bytes, SmoltcpSocket::None, phy, now);
@@ -183,7 +183,8 @@ impl Ip {
         }
     }
 
-    /// Receives an ARP packet: learns the neighbor's MAC address, and answers requests.
+    /// Receives an ARP packet: learns the neighbor's MAC address, and answers requests. Returns the
+    /// connections that waited for the neighbor.
     fn receive_arp<'a>(
         &mut self,
         bytes: &[u8],
@@ -218,8 +219,8 @@ impl Ip {
         resolved
     }
 
-    /// Updates the MAC address of a neighbor that asks for this host, and sends the frames that waited for
-    /// the neighbor.
+    /// Updates the MAC address of a neighbor that asks for this host. Sends the frames and returns the
+    /// connections that waited for the neighbor.
     pub(super) fn learn<'a>(
         &mut self,
         address: IpAddr,
@@ -234,7 +235,8 @@ impl Ip {
         resume(mac, waited, phy)
     }
 
-    /// Handles the advertisement of a neighbor, and sends the frames that waited for the neighbor.
+    /// Handles the advertisement of a neighbor. Sends the frames and returns the connections that waited for
+    /// the neighbor.
     pub(super) fn learn_advertised<'a>(
         &mut self,
         address: IpAddr,

@@ -19,7 +19,7 @@ use crate::wire::emit::ETHERNET;
 use crate::wire::fragments::Fragments;
 
 /// Size in bytes of smoltcp's largest answer: a frame of the MTU, or an ICMP error of IPv6's minimum MTU. The
-/// buffer has this size from the start, because smoltcp panics without memory.
+/// buffer `reply` has this size from the start: to enlarge it later could fail, and smoltcp would panic.
 fn largest_reply(mtu: u16) -> usize {
     ETHERNET + usize::from(mtu.max(MIN_MTU_V6))
 }

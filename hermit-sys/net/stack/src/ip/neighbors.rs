@@ -2,9 +2,10 @@
 //!
 //! To send a packet, its next hop must be resolved to a MAC address (ARP, or neighbor discovery in IPv6). An
 //! unknown neighbor is solicited up to three times, one second apart. Connections and frames for it wait
-//! until it answers, or fails. A known neighbor is reachable for a time after its last answer (`REACHABLE`).
-//! Then it is stale: it is still used, but each use probes it, so that a connection does not stall. Both
-//! tables are bounded, because any host on the link can fill them.
+//! until it answers, or until its resolution fails. A known neighbor is reachable for a time after its last
+//! answer (`REACHABLE`). Then it is stale: a use also probes it, but does not wait for the answer, so that
+//! connections do not stall. The tables of known and of unknown neighbors are bounded, because any host on
+//! the link can fill them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,8 +18,7 @@ use smoltcp::wire::EthernetAddress;
 /// Maximum number of known neighbors.
 const MAX_NEIGHBORS: usize = 512;
 
-/// Maximum number of neighbors in resolution, of connections that wait for one, and of frames that wait for
-/// one.
+/// Maximum number of neighbors in resolution, and of the connections and frames that wait for each of them.
 const MAX_SOUGHT: usize = 128;
 const MAX_WAITING: usize = 1024;
 const MAX_FRAMES: usize = 64;
@@ -39,8 +39,8 @@ const ANSWER_TIME: u64 = 100_000_000;
 const FRESH: u64 = 30_000_000_000;
 const PROBED: u64 = 60_000_000_000;
 
-/// Time in nanoseconds until a neighbor is probed that has reported its address without being asked (RFC
-/// 4861, section 10: `DELAY_FIRST_PROBE_TIME`).
+/// Delay in nanoseconds before the stack probes a neighbor that has reported its address without being asked
+/// (RFC 4861, section 10: `DELAY_FIRST_PROBE_TIME`).
 const DELAY: u64 = 5_000_000_000;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(crate) struct Advert {
     /// MAC address in the advertisement. `None` if the sender answered a unicast solicitation (RFC 4861,
     /// section 7.2.4).
     pub(crate) mac: Option<EthernetAddress>,
-    /// MAC address from which it was sent.
+    /// MAC address of the sender, from the Ethernet header.
     pub(crate) from: EthernetAddress,
     /// True if it answers a solicitation.
     pub(crate) is_solicited: bool,
@@ -156,8 +156,8 @@ impl Neighbors {
     }
 
     /// Stores the MAC address of a neighbor that asks for this host. The neighbor is stale until it has
-    /// answered itself (RFC 4861, section 7.2.3). Returns the connections and frames that waited for it.
-    /// `gateways` are never evicted.
+    /// answered a solicitation (RFC 4861, section 7.2.3). Returns the connections and frames that waited for
+    /// it. In a full table, another neighbor is evicted, but none of the `gateways`.
     pub(crate) fn learn(
         &mut self,
         address: IpAddr,
@@ -171,7 +171,7 @@ impl Neighbors {
         self.take_sought(address)
     }
 
-    /// Handles an advertisement. It updates only neighbors that are known or in resolution (RFC 4861, section
+    /// Handles an advertisement. Updates only neighbors that are known or in resolution (RFC 4861, section
     /// 7.2.5). Returns the MAC address of a resolved neighbor, and the connections and frames that waited for
     /// it.
     pub(crate) fn advertised(
@@ -184,9 +184,10 @@ impl Neighbors {
         let Advert { mac, from, is_solicited, is_override } = advert;
         if let Some(known) = self.known.get_mut(&address) {
             match mac {
-                // An advertisement without an address confirms the known one only if it was sent from there.
+                // An advertisement without a MAC address confirms the known address only if it was sent from
+                // that address.
                 None if from != known.mac => (),
-                // Two hosts claim the address: the next use probes the known one.
+                // Two hosts claim the IP address: the next use probes the known MAC address.
                 Some(mac) if mac != known.mac && !is_override => {
                     known.fresh_until = known.fresh_until.min(now);
                 }
@@ -204,7 +205,8 @@ impl Neighbors {
         Some((mac, self.take_sought(address)))
     }
 
-    /// Inserts a neighbor. In a full table, it replaces the oldest one, preferably one that was never used.
+    /// Inserts a neighbor. If the table is full, the new neighbor replaces the oldest one, preferably one
+    /// that was never used, and never a gateway.
     fn insert(&mut self, address: IpAddr, neighbor: Known, gateways: &[IpAddr], now: u64) {
         if self.known.len() >= MAX_NEIGHBORS && !self.known.contains_key(&address) {
             let others = self.known.iter().filter(|(address, _)| !gateways.contains(address));
@@ -265,9 +267,10 @@ impl Neighbors {
         self.sought.iter().any(|sought| !sought.frames.is_empty() && is_recent(sought))
     }
 
-    /// Returns a neighbor in resolution, and true if it is new. In a full table it replaces the oldest one. A
-    /// neighbor that is present has answered by then, so a flood of packets to absent neighbors does not
-    /// prevent the resolution of others. Connections of the replaced one try again, and its frames are lost.
+    /// Returns the entry of a neighbor in resolution, and true if the entry is new. In a full table, a new
+    /// entry replaces the oldest one. A neighbor that is present has answered by then, so a flood of packets
+    /// to absent neighbors does not prevent the resolution of others. Connections of the replaced entry try
+    /// again, and its frames are lost.
     fn seek(&mut self, address: IpAddr, now: u64) -> Option<(&mut Sought, bool)> {
         let place = self.sought.iter().position(|sought| sought.address == address);
         let is_new = place.is_none();

@@ -1,7 +1,7 @@
 //! Own addresses and routes.
 //!
-//! [`Routes`] has the addresses and gateways of this host, which `config` maintains. It has no routing table:
-//! a destination is local, a group, on-link, or behind the default gateway of its IP version.
+//! [`Routes`] has the addresses and gateways of this host, which `config` maintains. There is no routing
+//! table: a destination is local, a group, on-link, or reached through the default gateway of its IP version.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +29,7 @@ pub(crate) enum Route {
 /// Addresses of a device, limited by smoltcp's capacity.
 pub(crate) type Addresses = Vec<Cidr, IFACE_MAX_ADDR_COUNT>;
 
-/// Gateways: a static one of each IP version, and those of smoltcp's routes.
+/// Gateways: a static gateway of each IP version, and the gateways of smoltcp's routes.
 pub(crate) type Gateways = Vec<IpAddr, { 2 + IFACE_MAX_ROUTE_COUNT }>;
 
 /// Addresses of this host, and its routes.
@@ -80,7 +80,8 @@ impl Routes {
         gateway.copied().map(Route::Neighbor)
     }
 
-    /// Returns the route from an own address. Broadcasts and multicasts from the loopback stay there.
+    /// Returns the route from an own address. Broadcasts and multicasts from a loopback address stay on this
+    /// host.
     pub(crate) fn route_from(&self, source: IpAddr, address: IpAddr) -> Option<Route> {
         let is_for_many = address.is_multicast() || address == Ipv4Addr::BROADCAST;
         if source.is_loopback() && is_for_many { Some(Route::Local) } else { self.route(address) }
@@ -95,7 +96,7 @@ impl Routes {
     pub(crate) fn source(&self, destination: IpAddr) -> Option<IpAddr> {
         if destination.is_loopback() {
             return Some(match destination {
-                // All addresses of the loopback answer from the same one.
+                // Packets to any address of the loopback have the same source address.
                 IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
                 IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
             });
@@ -143,7 +144,7 @@ fn preference(own: Cidr, destination: IpAddr) -> (bool, bool) {
 pub(crate) const fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
-        // Multicast groups are reached from link-local addresses, too.
+        // Multicast groups count as link-local, so that `preference` chooses a link-local source for them.
         IpAddr::V6(address) => address.is_unicast_link_local() || address.octets()[0] == 0xff,
     }
 }

@@ -2,7 +2,7 @@
 
 use hermit_interface::net::MIN_MTU_V6;
 
-/// Properties and capabilities of a device. They are constant while the stack uses it.
+/// Properties and capabilities of a device. They are constant while the stack uses the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetDeviceInfo {
     /// MAC address.
@@ -31,7 +31,7 @@ impl NetDeviceInfo {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedInfo {
     /// True if the device has verified the TCP or UDP checksum, or the data never left the machine. The stack
-    /// does not verify it then.
+    /// then does not verify the checksum.
     pub checksum_good: bool,
 }
 
@@ -90,8 +90,8 @@ pub trait NetDevice {
     /// If the device has no room nevertheless, it does not call `fill`: the frame is lost, as on any link.
     fn transmit(&mut self, size: usize, offload: Offload, fill: impl FnOnce(&mut [u8]));
 
-    /// True if queued frames are not transmitted yet. The kernel polls the stack when they are. A device that
-    /// does not report this returns `false`.
+    /// True if queued frames are not transmitted yet. The kernel polls the stack when they have been
+    /// transmitted. A device that does not report this returns `false`.
     fn is_sending(&mut self) -> bool {
         false
     }

@@ -18,7 +18,8 @@ pub(crate) trait Link {
     /// `can_transmit` for at least this size. `fill` is called at most once.
     fn transmit(&mut self, size: usize, offload: Offload, fill: &mut dyn FnMut(&mut [u8]));
 
-    /// True if queued frames are not transmitted yet. The kernel polls the stack when they are.
+    /// True if queued frames are not transmitted yet. The kernel polls the stack when they have been
+    /// transmitted.
     fn is_sending(&mut self) -> bool;
 }
 
@@ -86,12 +87,12 @@ impl Queue {
 }
 
 impl Link for Queue {
-    /// Frames in memory are not held back.
+    /// Always `false`: senders need not hold data back for this queue.
     fn is_sending(&mut self) -> bool {
         false
     }
 
-    /// Reserves memory, so that queueing the frame cannot fail.
+    /// Also reserves memory, so that queueing the frame cannot fail.
     fn can_transmit(&mut self, size: usize) -> bool {
         let missing = size.saturating_sub(self.spare.len());
         self.frames.len() < MAX_QUEUED

@@ -1,8 +1,9 @@
 //! Addresses as programs specify them, and as they are on the wire.
 //!
 //! A socket of family IPv6 may use IPv4 by IPv4-mapped addresses, and a link-local IPv6 address has a scope:
-//! the index of an interface. Inside of the stack, an [`Endpoint`] has neither. It is converted when a call
-//! passes or returns an address. [`Scope`] is the set of local addresses at which a bound socket receives.
+//! the index of an interface. Inside of the stack, an [`Endpoint`] has neither mapped addresses nor scopes:
+//! the calls convert the addresses that programs pass and receive. [`Scope`] is the set of local addresses at
+//! which a bound socket receives.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -10,13 +11,13 @@ use hermit_interface::Errno;
 
 use crate::socket::kind::{Family, Kind};
 
-/// Indices of the loopback and of the device's interface, as in Linux. They are the scopes of link-local
-/// addresses.
+/// Indices of the loopback and of the device's interface, as in Linux. Link-local addresses have these
+/// indices as scopes.
 const LOOPBACK: u32 = 1;
 const INTERFACE: u32 = 2;
 
-/// True if an address, unicast or multicast, is link-local. Its scope, the index of an interface, is part of
-/// it.
+/// True if a unicast or multicast address is link-local. A link-local address is complete only with a scope,
+/// the index of an interface.
 fn needs_scope(address: &SocketAddrV6) -> bool {
     let [first, second, ..] = address.ip().octets();
     address.ip().is_unicast_link_local() || first == 0xff && second & 15 == 2
@@ -33,8 +34,8 @@ pub fn with_scope(address: IpAddr) -> SocketAddr {
 ///
 /// # Errors
 ///
-/// `EINVAL`: it needs a scope and has no scope, or a stream would be bound to a group. `ENODEV`: there is no
-/// such interface.
+/// `EINVAL`: the address needs a scope and has no scope, or a stream would be bound to a group. `ENODEV`:
+/// there is no such interface.
 pub(crate) fn check_bound_scope(address: SocketAddr, kind: Kind) -> Result<(), Errno> {
     let SocketAddr::V6(address) = address else { return Ok(()) };
     match address.scope_id() {
@@ -51,11 +52,11 @@ pub(crate) fn check_bound_scope(address: SocketAddr, kind: Kind) -> Result<(), E
 ///
 /// # Errors
 ///
-/// `EINVAL`: it needs a scope and has no scope.
+/// `EINVAL`: the peer's address needs a scope, and neither address has one.
 pub(crate) fn check_peer_scope(address: SocketAddr, local: SocketAddr, kind: Kind) -> Result<(), Errno> {
     let SocketAddr::V6(address) = address else { return Ok(()) };
     let is_scoped = address.scope_id() != 0 || matches!(local, SocketAddr::V6(local) if needs_scope(&local));
-    // For groups, a stream fails with another error.
+    // A stream to a group fails later, with another error.
     let is_group = kind == Kind::Stream && address.ip().is_multicast();
     if needs_scope(&address) && !is_scoped && !is_group { Err(Errno::EINVAL) } else { Ok(()) }
 }
@@ -86,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    /// Converts to an address in the form in which a socket of this family returns it to the program.
+    /// Returns the address as a program gets it from a socket of this family.
     pub(crate) fn present(self, family: Family) -> SocketAddr {
         match (family, self.address) {
             (Family::V4, IpAddr::V4(address)) => SocketAddrV4::new(address, self.port).into(),

@@ -1,9 +1,9 @@
 //! Buffer accounting: memory for data and connections, within a total limit.
 //!
-//! The more connections there are, the smaller are the initial buffers of a new one. Buffers then grow, as
-//! their connections need it, while less than half of the memory is in use. All data is charged to one
-//! [`Pool`]. A writer that finds all memory in use fails with `EAGAIN`. It is recorded here, and woken when
-//! there is memory again.
+//! The more connections there are, the smaller are the initial buffers of a new one. A buffer then grows as
+//! its connection needs it, while less than half of the memory is in use. All data is charged to one
+//! [`Pool`]. A writer that finds all memory in use fails with `EAGAIN`. The writer is recorded here, and
+//! woken when there is memory again.
 
 use alloc::collections::VecDeque;
 
@@ -25,7 +25,7 @@ const GROWN_SHARE: usize = 4;
 const DEFAULT_LIMIT: usize = 16 << 20;
 
 /// The n-th connection starts with buffers of the total limit divided by `n * SHARES`. The sum of 1/n grows
-/// like the logarithm of n, so the buffers stay below the limit.
+/// like the logarithm of n, so all buffers together stay below the limit.
 const SHARES: usize = 10;
 
 /// Divisor of the total limit: data of connections without a socket takes at most this part of it. Peers
@@ -86,8 +86,8 @@ impl BufferAccounting {
         self.pool.charge(bytes, Purpose::Received)
     }
 
-    /// Records that the writer of a connection waits for memory. Returns false if it is not recorded, because
-    /// the heap and not the pool has no memory.
+    /// Records that the writer of a connection waits for memory. Returns false, and records nothing, if it
+    /// was not the pool but the heap that ran out of memory.
     pub(crate) fn refuse(&mut self, slot: u32) -> bool {
         let is_noted = self.pool.left() == 0 && self.refused.try_reserve(1).is_ok();
         if is_noted {
@@ -96,13 +96,13 @@ impl BufferAccounting {
         is_noted
     }
 
-    /// True if a writer waits for memory, and there is some.
+    /// True if a writer waits for memory, and memory is free.
     #[inline]
     pub(crate) fn may_resume(&self) -> bool {
         !self.refused.is_empty() && self.pool.left() > 0
     }
 
-    /// Takes the connections whose writers may continue: one for each free chunk.
+    /// Takes the connections whose writers may continue: one connection for each free chunk.
     pub(crate) fn take_resumed(&mut self) -> impl Iterator<Item = u32> {
         let count = self.pool.left().min(self.refused.len());
         self.refused.drain(..count)
@@ -146,8 +146,9 @@ impl BufferAccounting {
         Ok(())
     }
 
-    /// Counts `bytes` of a connection whose socket is closed; `false` if it may not deliver them. The first
-    /// one always may.
+    /// Counts the `bytes` that a connection still has to deliver when its socket is closed. Returns `false`
+    /// if there would be too many: the connection may not deliver them. If no bytes of others are counted, it
+    /// always may.
     pub(crate) const fn orphan(&mut self, bytes: usize) -> bool {
         let fits = self.orphaned == 0 || bytes <= self.max_orphaned.saturating_sub(self.orphaned);
         if fits {
@@ -161,7 +162,7 @@ impl BufferAccounting {
         self.orphaned = self.orphaned.saturating_sub(bytes);
     }
 
-    /// Allows all connections to deliver their data, at the end of the machine.
+    /// Allows all connections to deliver their data at shutdown.
     pub(crate) const fn keep_orphans(&mut self) {
         self.max_orphaned = usize::MAX;
     }

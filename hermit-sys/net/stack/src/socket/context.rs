@@ -6,7 +6,7 @@ use crate::phy::Phy;
 use crate::socket::buffers::BufferAccounting;
 use crate::socket::ports::Ports;
 
-/// Layers below a protocol, and state that it shares with others.
+/// Layers below a protocol, and state that it shares with other protocols.
 pub(crate) struct Context<'a> {
     /// Time in nanoseconds.
     pub(crate) now: u64,

@@ -82,17 +82,17 @@ impl SocketSettings {
     }
 }
 
-/// Checks a hop limit; -1 means the default.
+/// Checks and returns a hop limit; -1 means the default.
 fn hops(value: u32, default: u8) -> Result<u8, Errno> {
     if value == u32::MAX { Ok(default) } else { u8::try_from(value).map_err(|_| Errno::EINVAL) }
 }
 
-/// Checks a hop limit of at least 1; -1 means the default.
+/// Checks and returns a hop limit of at least 1; -1 means the default.
 fn unicast_hops(value: u32, default: u8) -> Result<u8, Errno> {
     hops(value, default).and_then(|hops| if hops == 0 { Err(Errno::EINVAL) } else { Ok(hops) })
 }
 
-/// Checks a keep-alive time in seconds.
+/// Checks and returns a keep-alive time in seconds.
 const fn seconds(value: u32) -> Result<u32, Errno> {
     if value == 0 || value > 32_767 { Err(Errno::EINVAL) } else { Ok(value) }
 }
@@ -119,7 +119,7 @@ impl MembershipChange {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: it is not a multicast address, or is one of the other family.
+    /// `EINVAL`: the address is not multicast, or has the other family.
     pub(crate) fn of(option: &SocketOption, name: OptionName, family: Family) -> Result<Option<Self>, Errno> {
         let by_address = InterfaceName::Address(option.interface.v4());
         let by_index = InterfaceName::Index(option.value);
@@ -180,8 +180,7 @@ impl SocketSettings {
         Ok(())
     }
 
-    /// Returns the value of an option. The arguments are the sizes in bytes of the receive and send buffer in
-    /// use.
+    /// Returns the value of an option. `receive` and `send` are the sizes in bytes of the buffers in use.
     pub(super) fn get(&self, name: OptionName, (receive, send): (u32, u32)) -> Result<u32, Errno> {
         Ok(match name {
             OptionName::NoDelay => self.no_delay.into(),

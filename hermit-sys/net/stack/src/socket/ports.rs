@@ -1,10 +1,10 @@
 //! The port table of a protocol.
 //!
-//! For each local port in use, the table has the bound sockets and the number of connections. It decides if a
-//! port may be bound, with the rules of Linux: two bindings conflict if they have an address in common,
-//! unless both have `SO_REUSEADDR` and the existing one does not listen. Connections count, too, also in
-//! TIME-WAIT: a port with connections can be bound only if their sockets and the new one have `SO_REUSEADDR`.
-//! The shards of TCP share one table.
+//! For each local port in use, the table has the bound sockets and the number of connections. Linux's rules
+//! decide if a port may be bound: two bindings conflict if they have an address in common, unless both have
+//! `SO_REUSEADDR` and the existing one does not listen. Connections count, too, also in TIME-WAIT: a port
+//! with connections can be bound only if their sockets and the new one have `SO_REUSEADDR`. The shards of TCP
+//! share one table.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -28,8 +28,8 @@ pub(crate) struct Binding {
     /// `SO_REUSEADDR`.
     pub(crate) reuse: bool,
     pub(crate) is_listening: bool,
-    /// True if this is the replica of a listener in another shard. It is ignored in checks, since the
-    /// listener itself has the same conflicts.
+    /// True if this is the replica of a listener in another shard. Checks ignore replicas, since the listener
+    /// itself has the same conflicts.
     pub(crate) is_replica: bool,
 }
 
@@ -46,7 +46,7 @@ struct Port {
     bindings: Vec<Binding>,
     /// Number of connections with this local port, including those in TIME-WAIT or without a socket.
     connections: u32,
-    /// Number of those connections without `SO_REUSEADDR`.
+    /// Number of these connections that do not have `SO_REUSEADDR`.
     exclusive: u32,
 }
 
@@ -97,7 +97,7 @@ impl Ports {
         !self.ports.contains_key(&port)
     }
 
-    /// Chooses a free ephemeral port. The search starts at a random port.
+    /// Returns a free ephemeral port. The search starts at a random port.
     pub(crate) fn choose(random: u64, is_free: impl Fn(u16) -> bool) -> Option<u16> {
         let count = u64::from(LAST - FIRST) + 1;
         let start = u16::try_from(random % count).unwrap_or(0);

@@ -1,9 +1,9 @@
 //! The sockets of a protocol, and their binding to local addresses.
 //!
-//! A slot of the table has a [`Socket`] with the state of its protocol. A TCP connection without a socket has
-//! a slot, too: one that is not accepted yet, or that outlives its socket. `wake` counts an event of a
-//! socket. The facade takes all events at the end of a call or poll, and wakes their waiters through the
-//! host. They are counted instead of woken at once, because the stack is borrowed during the call.
+//! A slot of the table has a [`Socket`] with the state of its protocol. A TCP connection that is not accepted
+//! yet, or that outlives its socket, has a slot, too. `wake` counts an event of a socket. The facade takes
+//! all events at the end of a call or poll, and wakes their waiters through the host. Waiters are not woken
+//! at once, because the stack is borrowed during the call.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -30,7 +30,7 @@ pub(crate) struct Socket<S> {
     pub(crate) error: Option<Errno>,
     /// Local address as bound. With port 0 the socket has no binding in the port table.
     pub(crate) local: Endpoint,
-    /// True if the stack chose the port. It is then released when the socket is disconnected.
+    /// True if the stack chose the port, which is then released when the socket is disconnected.
     pub(crate) has_any_port: bool,
     pub(crate) state: S,
     /// Number of events whose waiters must be woken.
@@ -63,8 +63,8 @@ impl<S> Socket<S> {
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL`: it is not an address of this host. `EINVAL`: it is an IPv4 address, and `IPV6_V6ONLY`
-    /// is set.
+    /// `EADDRNOTAVAIL`: this host does not have the address. `EINVAL`: it is an IPv4 address, and
+    /// `IPV6_V6ONLY` is set.
     pub(crate) fn check_local(&self, address: IpAddr, routes: &Routes) -> Result<(), Errno> {
         if self.family == Family::V6 && self.settings.only_v6 && address.is_ipv4() {
             return Err(Errno::EINVAL);
@@ -88,7 +88,7 @@ impl<S> SocketTable<S> {
         Self { sockets: Slab::numbered(table), woken: Vec::new() }
     }
 
-    /// Adds a socket.
+    /// Adds a socket; returns its slot.
     ///
     /// # Errors
     ///
@@ -100,14 +100,14 @@ impl<S> SocketTable<S> {
         self.sockets.insert(socket)
     }
 
-    /// Removes a socket and its binding.
+    /// Removes a socket and its binding; returns the socket.
     pub(crate) fn remove(&mut self, slot: u32, ports: &mut Ports) -> Option<Socket<S>> {
         let socket = self.sockets.remove(slot)?;
         ports.unbind(socket.local.port, slot);
         Some(socket)
     }
 
-    /// Removes a socket, but not its binding.
+    /// Removes and returns a socket, but keeps its binding.
     pub(crate) fn take(&mut self, slot: u32) -> Option<Socket<S>> {
         self.sockets.remove(slot).map(|socket| Socket { events: 0, ..socket })
     }
@@ -247,7 +247,8 @@ impl<S> SocketTable<S> {
         let Some(socket) = self.get_mut(slot) else { return Err(Errno::EBADF) };
         match name {
             OptionName::ReuseAddress => {
-                // The port table counts a connection with the value at its start.
+                // The port table has counted a connection with the option's value at its start, which must
+                // therefore stay.
                 if !is_connection {
                     socket.settings.reuse = value != 0;
                 }

@@ -14,7 +14,8 @@ pub(crate) struct Listener {
     pub(super) backlog: usize,
     /// Slots of the listener's replicas in the other shards.
     pub(super) replicas: Vec<u32>,
-    /// Index of the next one that `accept` asks: 0 is the listener, others are its replicas.
+    /// Index of the accept queue that `accept` checks next: 0 is the listener's own, the others belong to its
+    /// replicas.
     pub(super) turn: usize,
     /// Slots of half-open connections, oldest first.
     pub(super) half_open: VecDeque<u32>,
@@ -68,7 +69,8 @@ pub(crate) struct DeferredSyns {
     /// Number of deferred SYNs of all listeners.
     pub(super) count: usize,
     pub(super) listeners: Vec<u32>,
-    /// True if there were too many, or one has waited too long, since the queue was last empty.
+    /// Set when there are too many deferred SYNs, or one of them has waited too long. Cleared when no SYN is
+    /// deferred any more.
     pub(super) is_flood: bool,
 }
 

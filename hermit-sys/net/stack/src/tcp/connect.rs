@@ -24,13 +24,14 @@ pub(super) const fn algorithm(control: CongestionControl) -> Algorithm {
     }
 }
 
-/// Local address of a connection of a socket with this binding.
+/// Local address for a connection to `remote` of a socket that is bound to `bound`; `None` without a route.
 fn local_address(bound: Endpoint, remote: Endpoint, routes: &Routes) -> Option<IpAddr> {
     if bound.address.is_unspecified() { routes.source(remote.address) } else { Some(bound.address) }
 }
 
 impl Shard {
-    /// Returns the endpoints of the connection that an unconnected, bound socket would become.
+    /// Returns the endpoints of the connection that an unconnected, bound socket would become by `connect` to
+    /// `remote`.
     pub(super) fn tuple_of_bound(&self, slot: u32, remote: Endpoint, routes: &Routes) -> Option<Tuple> {
         let socket = self.sockets.get(slot)?;
         let is_candidate = socket.is_bound() && matches!(socket.state, TcpState::Idle);
@@ -87,8 +88,8 @@ impl Shard {
         Err(Errno::EINPROGRESS)
     }
 
-    /// True if a stream may be connected. It reports the result of an earlier attempt once. After a failure
-    /// the stream may be connected again.
+    /// Returns true if a stream may be connected, and false once after an earlier attempt has succeeded.
+    /// Returns the error of a failed attempt once; then the stream may be connected again.
     ///
     /// # Errors
     /// The result of `connect`.

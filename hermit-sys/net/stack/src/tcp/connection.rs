@@ -17,7 +17,8 @@ use crate::socket::options::SocketSettings;
 use crate::socket::readiness::Readiness;
 use crate::tcp::path::Path;
 
-/// Number of written bytes from which on they are sent at once, instead of being coalesced with more.
+/// Number of written bytes that are sent at once. Fewer bytes may be held back, to be coalesced with later
+/// ones.
 const CORK: usize = 32 << 10;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -59,7 +60,7 @@ pub(crate) struct Connection {
     pub(crate) shut_write: bool,
     /// Bytes written since the last transmission.
     pub(crate) held: usize,
-    /// True if those bytes are held back until the device has sent its frames.
+    /// True if the bytes that `held` counts are held back until the device has sent its frames.
     pub(crate) is_corked: bool,
     /// True if the connection is in the list of connections that wait for room in the device's transmit
     /// queue.
@@ -195,10 +196,11 @@ impl Connection {
         self.state() == before.state && !self.tcp.may_send(now)
     }
 
-    /// Returns the error of a write without room for its bytes. The writer is woken when there is room.
+    /// Returns the error of a write that found no room for its bytes. Unless it is `ENOBUFS`, the writer is
+    /// woken when there is room.
     pub(crate) fn refuse(&mut self, slot: u32, buffers: &mut BufferAccounting) -> Errno {
-        // A full buffer drains when the peer acknowledges data. Otherwise other buffers use all memory of the
-        // pool, or the heap has none.
+        // A full send buffer drains when the peer acknowledges data. If the buffer is not full, memory is
+        // missing: other buffers use all memory of the pool, or the heap is exhausted.
         let is_full = self.tcp.writable() == 0;
         if !is_full && !self.is_refused {
             self.is_refused = buffers.refuse(slot);

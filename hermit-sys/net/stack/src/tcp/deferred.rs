@@ -28,8 +28,8 @@ const SHARE: usize = 16;
 /// have retransmitted it.
 const LIFETIME: u64 = 10_000_000_000;
 
-/// Wait in nanoseconds of a deferred SYN that indicates a flood. It is half of the lifetime, so that the SYN
-/// is still answered within the other half.
+/// Waiting time in nanoseconds of a deferred SYN that indicates a flood. It is half of the lifetime, so that
+/// the SYN can still be answered in the other half.
 const MAX_WAIT: u64 = LIFETIME / 2;
 
 /// Interval in nanoseconds at which deferred SYNs are tried again if nothing else causes a poll.
@@ -57,8 +57,8 @@ impl Shard {
         is_full
     }
 
-    /// Defers a valid SYN. If there are too many, the oldest SYN of the listener is dropped. In a SYN flood,
-    /// the peer of a new SYN is the most likely one to be still waiting.
+    /// Defers a valid SYN. If there are too many, drops the oldest SYN of the listener: in a SYN flood, its
+    /// peer is the least likely to be still waiting. If the listener has no deferred SYN, drops the new one.
     pub(crate) fn defer(
         &mut self,
         listener: u32,
@@ -116,7 +116,7 @@ impl Shard {
         false
     }
 
-    /// Subtracts `count` deferred SYNs from the count and the memory.
+    /// Subtracts `count` deferred SYNs from their total number and from the accounted memory.
     fn forget_deferred(&mut self, count: usize, buffers: &mut BufferAccounting) {
         self.deferred.subtract(count);
         buffers.refund(count * SIZE);

@@ -13,13 +13,13 @@ use crate::tcp::layer::Tcp;
 use crate::tcp::path::Limits;
 use crate::tcp::shard::Shard;
 
-/// Minimum path MTU accepted in IPv4, below which routers fragment: Linux's `ip_rt_min_pmtu`.
+/// Minimum path MTU that is accepted in IPv4: Linux's `ip_rt_min_pmtu`. For smaller ones, routers fragment.
 const MIN_PATH_MTU_V4: u16 = 552;
 
 impl Tcp {
-    /// Handles an ICMP error about a segment. An error about a SYN is the result of `connect`. One about a
-    /// SYN-ACK ends the half-open connection, as in Linux (RFC 5461 §3). Others are ignored, since they may
-    /// be forged (RFC 5927 §5.2).
+    /// Handles an ICMP error about a segment. An error about a SYN is the result of `connect`. An error about
+    /// a SYN-ACK ends the half-open connection, as in Linux (RFC 5461 §3). Other errors are ignored, since
+    /// they may be forged (RFC 5927 §5.2).
     pub(crate) fn handle_icmp_error(&mut self, quoted: &Quoted<'_>, error: Errno, context: &mut Context<'_>) {
         let Some((shard, slot)) = self.find_sent(quoted) else { return };
         match shard.connection(slot).map(|connection| connection.phase) {

@@ -41,7 +41,7 @@ pub(crate) struct Tcp {
     created: u32,
     /// Options of a new socket.
     defaults: SocketSettings,
-    /// Maps the key of a socket that was moved to another shard to its later key.
+    /// New key of each socket that was moved to another shard, by its old key.
     moved: HashMap<Key, Key, FixedState>,
 }
 
@@ -99,8 +99,8 @@ impl Tcp {
         self.shard(self.sharding.shard_of(tuple))
     }
 
-    /// Returns all shards. Code that runs in each call or poll names the first shard itself, which takes
-    /// fewer instructions.
+    /// Returns all shards. Code that runs in each call or poll does not use this iterator, but accesses
+    /// `first` directly, which takes fewer instructions.
     pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> {
         iter::once(&self.first).chain(&self.others)
     }
@@ -143,7 +143,7 @@ impl Tcp {
         self.of(key.slot).sockets.slot(key)
     }
 
-    /// Removes the moves of a socket that is closed.
+    /// Removes the entries of `moved` for a socket that is closed.
     pub(crate) fn forget_moves(&mut self, mut key: Key) {
         while let Some(later) = self.moved.remove(&key) {
             key = later;
@@ -194,8 +194,9 @@ impl Tcp {
         self.of_mut(slot).connect(slot, remote, context)
     }
 
-    /// Moves a bound socket to the shard of the connection that it is about to become. Returns its slot. A
-    /// socket without a port stays: its port is chosen so that the connection belongs to its shard.
+    /// Moves a bound socket to the shard of the connection that it is about to become. Returns the socket's
+    /// slot there. A socket without a port stays: `connect` chooses a port with which the connection belongs
+    /// to its shard.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use crate::socket::table::Socket;
 use crate::tcp::shard::{Shard, TcpState};
 
 impl Shard {
-    /// Adds a connection to the socket table and the connection tables.
+    /// Adds a connection to the socket table and the connection tables; returns its slot.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
 //! Listeners: half-open connections and the accept queue.
 //!
 //! A SYN creates a half-open connection, which answers with a SYN-ACK. The final ACK of the handshake moves
-//! it to the accept queue, from which `accept` takes it. A SYN without room is deferred, and in a flood it is
-//! answered with a SYN cookie. Any host can send SYNs, so the number of half-open connections is bounded for
-//! each listener and for all of them. Above the bound, the oldest one that had time to answer makes room for
-//! a new one.
+//! it to the accept queue, from which `accept` takes it. A SYN for which there is no room is deferred, and in
+//! a flood it is answered with a SYN cookie. Any host can send SYNs, so the number of half-open connections
+//! is bounded for each listener and for all of them. Above the bound, a new one replaces the oldest one whose
+//! peer has had time to answer.
 
 use core::net::SocketAddr;
 
@@ -38,8 +38,8 @@ const GRACE: u64 = 100_000_000;
 
 /// Time in nanoseconds without an answer after which a half-open connection may be discarded in favor of
 /// others, unless there is a SYN flood. It is the initial RTO of a SYN-ACK (RFC 6298, section 2.1), as in
-/// Linux. A peer may be late because of a burst, and its ACK would then cause a RST. The answer may also be
-/// in the receive queue already.
+/// Linux. After a shorter time, the peer may only be late because of a burst, or its answer may be in the
+/// receive queue already. Its ACK would then be answered with a RST.
 const ANSWER_TIME: u64 = 1_000_000_000;
 
 impl Shard {
@@ -83,7 +83,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Accepts the first connection of the accept queue.
+    /// Accepts the first connection of the accept queue; returns its slot and the peer's address.
     ///
     /// # Errors
     ///
@@ -144,11 +144,11 @@ impl Shard {
         true
     }
 
-    /// Makes room for one more half-open connection of a listener. The backlog limits the number of young
-    /// ones. Old ones may stay up to a higher limit, since a busy peer or guest may be late. Above it the
-    /// oldest one is discarded, after its [`ANSWER_TIME`], or in a flood its [`GRACE`], has passed. It is the
-    /// oldest of this listener, or of all listeners if there are too many in total and this listener does not
-    /// have most of them.
+    /// Makes room for one more half-open connection of a listener; returns `false` without room. The backlog
+    /// limits the number of young connections. Old ones may stay up to a higher limit, since a busy peer or
+    /// guest may be late. Above this limit, the oldest connection is discarded if its [`ANSWER_TIME`] (in a
+    /// flood, its [`GRACE`]) has passed. If there are too many in total, and this listener does not have most
+    /// of them, it is the oldest of all listeners; otherwise it is the oldest of this listener.
     fn make_room(&mut self, slot: u32, context: &mut Context<'_>) -> bool {
         let shards = self.sharding.count();
         let most = context.buffers.limit() / HALF_OPEN_PART / CONNECTION;
@@ -205,7 +205,7 @@ impl Shard {
         self.listener(slot).is_some_and(|listener| !listener.is_full())
     }
 
-    /// Adds a half-open connection of a listener.
+    /// Adds a half-open connection of a listener; returns its slot.
     pub(super) fn half_open(
         &mut self,
         listener: u32,
@@ -233,7 +233,8 @@ impl Shard {
     /// True if the final ACK of a handshake is dropped, because the accept queue of its listener is full.
     pub(crate) fn drops_final_ack_of(&self, listener: u32) -> bool {
         self.sockets.get(listener).is_some_and(|socket| match &socket.state {
-            // With a larger backlog the handshake completes all the same: passt does not retransmit the ACK.
+            // With a larger backlog the handshake completes although the queue is full: passt does not
+            // retransmit the ACK.
             TcpState::Listener(listener) => listener.is_full() && listener.backlog < FEW_HALF_OPEN,
             _ => false,
         })
@@ -253,7 +254,8 @@ impl Shard {
         }
     }
 
-    /// Resets a connection of a listener that is closed.
+    /// Resets a connection that will not be accepted: its listener is closed, or the accept queue cannot
+    /// grow.
     fn abandon(&mut self, slot: u32, context: &mut Context<'_>) {
         if let Some(connection) = self.connection(slot) {
             connection.phase = Phase::Open;

@@ -1,4 +1,5 @@
-//! Loopback queue: segments from this host to itself. They are not written as packets, and have no checksum.
+//! Loopback queue: segments from this host to itself. Local segments are not written as packets, and have no
+//! checksum.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

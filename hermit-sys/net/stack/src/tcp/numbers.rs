@@ -7,7 +7,7 @@ use crate::host::Random;
 use crate::sip_hash::{low, sip_hash, words};
 use crate::socket::address::Tuple;
 
-/// Tick in nanoseconds of the clock by which initial sequence numbers advance (RFC 9293 §3.4.1).
+/// Tick in nanoseconds of the clock that advances initial sequence numbers (RFC 9293 §3.4.1).
 const ISN_TICK: u64 = 4000;
 
 /// Purpose of a number: numbers of different purposes are independent of each other.
@@ -34,8 +34,8 @@ impl Secret {
         Seq(low(now / ISN_TICK)) + self.number(Purpose::SequenceNumber, tuple, 0)
     }
 
-    /// Timestamp clock at time 0 of all connections between two hosts. A peer in TIME-WAIT recognizes a later
-    /// connection by its timestamp (RFC 6191 §2).
+    /// Value at time 0 of the timestamp clock, which all connections between two hosts share. A peer in
+    /// TIME-WAIT recognizes a later connection by its timestamp (RFC 6191 §2).
     pub(crate) fn clock_offset(&self, tuple: &Tuple) -> u32 {
         let mut hosts = *tuple;
         (hosts.local.port, hosts.remote.port) = (0, 0);

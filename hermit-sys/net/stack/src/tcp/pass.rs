@@ -7,8 +7,8 @@ use crate::tcp::connection::{Connection, Phase};
 use crate::tcp::shard::Shard;
 
 impl Shard {
-    /// Writes bytes of a connection within this host into the receive buffer of its peer, if no segment
-    /// between the two is queued. Returns the number of bytes.
+    /// Copies bytes into the receive buffer of the other end of a connection within this host. Returns their
+    /// number. Copies nothing while segments are queued in the loopback: the bytes would overtake them.
     pub(super) fn pass(&mut self, slot: u32, bytes: &[u8], pool: &mut Pool, now: u64) -> usize {
         if !self.loopback.is_empty() {
             return 0;
@@ -38,7 +38,7 @@ impl Shard {
         passed
     }
 
-    /// Slot of the other end of a connection within this host. It may be outdated.
+    /// Slot of the other end of a connection within this host. The slot may be outdated.
     fn local_peer(&mut self, slot: u32) -> Option<u32> {
         let connection = self.connection(slot)?;
         if connection.peer.is_none() {

@@ -81,7 +81,7 @@ impl Limits {
         self.segmented.map_or(0, |packet| Self::without_headers(packet, address))
     }
 
-    /// Returns a packet size without the IP and TCP headers.
+    /// Returns the size of a packet without its IP and TCP headers.
     pub(crate) fn without_headers(packet: u16, address: &IpAddr) -> u16 {
         let headers = u16::try_from(emit::ip_header(address) + TCP).unwrap_or(u16::MAX);
         packet.saturating_sub(headers)

@@ -83,12 +83,13 @@ impl Tcp {
         let replicas =
             self.of_mut(slot).listener(slot).map(|listener| core::mem::take(&mut listener.replicas));
         for replica in replicas.unwrap_or_default() {
-            // At shutdown it may be closed already.
+            // At shutdown the replica may be closed already.
             let _ = self.of_mut(replica).close(replica, false, context);
         }
     }
 
-    /// Accepts a connection of a listener or of one of its replicas, asked in turn.
+    /// Accepts a connection of a listener or of one of its replicas, in round-robin order. Returns the
+    /// connection's slot and the peer's address.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl Tcp {
         Err(Errno::EAGAIN)
     }
 
-    /// Returns the listener or replica that is asked next for a connection.
+    /// Returns the listener or replica that is next in round-robin order.
     fn next_turn(&mut self, slot: u32) -> u32 {
         let Some(listener) = self.of_mut(slot).listener(slot) else { return slot };
         let turn = listener.turn;
@@ -185,7 +186,7 @@ impl Socket<TcpState> {
 }
 
 impl Shard {
-    /// Adds the replica of a listener, and binds it.
+    /// Adds the replica of a listener, and binds it; returns its slot.
     fn add_replica(&mut self, replica: Socket<TcpState>, ports: &mut Ports) -> Result<u32, Errno> {
         let (port, scope, reuse) = (replica.local.port, replica.scope(), replica.settings.reuse);
         let slot = self.insert(replica)?;

@@ -1,9 +1,9 @@
 //! RX of segments: lookup of the connection, and the effects on its socket.
 //!
-//! A segment belongs to a connection by its addresses and ports. Without one, it may be a segment of a
-//! connection in TIME-WAIT, a SYN for a listener, or the acknowledgement of a SYN cookie. Otherwise it is
+//! The addresses and ports of a segment identify its connection. Without a connection, it may be a segment of
+//! a connection in TIME-WAIT, a SYN for a listener, or the acknowledgement of a SYN cookie. Otherwise it is
 //! answered with a RST. After the state machine of the connection has received a segment, `handle_change`
-//! compares the states and updates the socket: it wakes waiters, moves the connection to the accept queue, or
+//! compares the states and updates the socket. It wakes waiters, moves the connection to the accept queue, or
 //! ends it with an error.
 
 use hermit_interface::Errno;
@@ -188,7 +188,7 @@ impl Shard {
                 self.reset(slot, None, context);
             }
             Phase::Open if connection.is_received_after_shutdown(before) => {
-                // Data received before can still be read.
+                // Discards the new data, unless earlier data is unread, which the program can still read.
                 if before.readable == 0 {
                     connection.tcp.read(false, &mut |bytes| bytes.len(), context.buffers.pool(), context.now);
                 }
@@ -209,8 +209,8 @@ impl Shard {
         }
     }
 
-    /// Sends a segment without data and without a connection, in answer to a received one. Drops it if there
-    /// is no room.
+    /// Answers a received segment with a segment that has no data and no connection. Drops the answer if
+    /// there is no room.
     pub(super) fn answer(&mut self, tuple: Tuple, header: &Header, via: Via, phy: &mut Phy) {
         match via {
             Via::Wire(destination) => answer_on_wire(tuple, header, destination, phy),

@@ -3,9 +3,9 @@
 //!
 //! Each call and each received segment only marks connections that may have something to send. The poll then
 //! serves them from the queue `dirty` of each shard, together with the segments of the loopback. A connection
-//! that finds the transmit queue full moves to the list `blocked`; one that holds small data back, to be
-//! coalesced, is in the list `corked`. Both are marked again when the device has sent frames. The functions
-//! of [`Tcp`] call the same function of all shards, the first one directly.
+//! that finds the transmit queue full moves to the list `blocked`; a connection that holds small data back,
+//! to be coalesced, is in the list `corked`. The connections of both lists are marked again when the device
+//! has sent frames. The functions of [`Tcp`] call the same function of each shard.
 
 use alloc::vec::Vec;
 
@@ -54,7 +54,7 @@ impl Tcp {
         connections.into_iter().for_each(|slot| self.of_mut(slot).mark(slot));
     }
 
-    /// Fails the connections that waited for a neighbor without an answer.
+    /// Fails the connections that waited for a neighbor which has not answered.
     pub(crate) fn give_up(&mut self, connections: Vec<u32>, context: &mut Context<'_>) {
         connections.into_iter().for_each(|slot| self.of_mut(slot).give_up(slot, context));
     }
@@ -66,7 +66,7 @@ impl Tcp {
         self.others.iter_mut().fold(is_done, |is_done, shard| shard.work(link, context) && is_done)
     }
 
-    /// Wakes writers that found no memory for their data, since there is some now.
+    /// Wakes the writers that found no memory for their data. Called when memory is free again.
     #[cold]
     pub(crate) fn resume_writers(&mut self, buffers: &mut BufferAccounting) {
         for slot in buffers.take_resumed() {
@@ -128,7 +128,8 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// True if a condition holds for one of the other shards. Without others, it costs two instructions.
+    /// True if a condition holds for one of the other shards. With a single shard, this check takes two
+    /// instructions.
     #[inline]
     fn has_other(&self, condition: impl Fn(&Shard) -> bool) -> bool {
         #[cold]
@@ -186,7 +187,8 @@ impl Shard {
             return true;
         }
         // Slots of connections that have ended stay in the list until there is room. When they are the
-        // majority, all others are queued again. Otherwise peers could make the list grow without limit.
+        // majority, the list is emptied, and all other connections are queued again. Otherwise peers could
+        // make the list grow without limit.
         if self.blocked.len() >= 2 * self.sockets.slots() {
             self.resume_blocked();
         }
@@ -222,7 +224,7 @@ impl Shard {
         self.resume_blocked();
     }
 
-    /// Fails a connection that waited for a neighbor without an answer.
+    /// Fails a connection that waited for a neighbor which has not answered.
     pub(super) fn give_up(&mut self, slot: u32, context: &mut Context<'_>) {
         let Some(connection) = self.connection(slot) else { return };
         if connection.phase == Phase::Connecting && !connection.is_over {
@@ -250,7 +252,7 @@ impl Shard {
 
     /// True if all data sent on connections is acknowledged.
     ///
-    /// All sockets are closed, so a connection whose data has been delivered gets no new data. It is not
+    /// All sockets are closed, so a connection whose data has been delivered gets no new data, and is not
     /// checked again.
     pub(super) fn is_delivered(&mut self) -> bool {
         if !self.blocked.is_empty() || !self.corked.is_empty() {

@@ -1,4 +1,4 @@
-//! A shard: the sockets and connections that one CPU may serve alone, and their timers.
+//! A shard: sockets and connections that one CPU can serve without the others, and their timers.
 //!
 //! It has the socket table, the table of connections by addresses and ports, the records of TIME-WAIT, the
 //! queues of half-open connections and deferred SYNs, the loopback queue, and the timers. A slot identifies a
@@ -148,7 +148,7 @@ impl Shard {
         self.insert(Socket::new(Some(waker_key), family, settings, TcpState::Idle))
     }
 
-    /// Adds a socket or a connection without a socket.
+    /// Adds a socket, or a connection without a socket; returns its slot.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Shard {
         self.sockets.insert(socket)
     }
 
-    /// Removes a socket, its timer and its binding. A connection stays in the tables.
+    /// Removes and returns a socket, with its timer and its binding. A connection stays in the tables.
     pub(super) fn remove(&mut self, slot: u32, ports: &mut Ports) -> Option<Socket<TcpState>> {
         self.timers.set(slot, None);
         self.sockets.remove(slot, ports)

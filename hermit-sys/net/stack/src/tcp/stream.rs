@@ -40,7 +40,7 @@ impl Shard {
         self.sockets.bind(slot, local, context.tcp_ports, context.random)
     }
 
-    /// Sends bytes on a stream.
+    /// Sends bytes on a stream; returns their number.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Shard {
             return Err(Errno::EAGAIN);
         }
         let mut passed = 0;
-        // Data after other data waits in the same buffer.
+        // Bytes bypass the send buffer only if it is empty: they must not overtake earlier ones.
         if connection.path == Path::Local && connection.tcp.unacknowledged().0 == 0 {
             passed = self.pass(slot, bytes, context.buffers.pool(), context.now);
             if passed > 0 && passed == bytes.len() {
@@ -87,7 +87,7 @@ impl Shard {
         Ok(passed + sent)
     }
 
-    /// Receives bytes of a stream.
+    /// Receives bytes of a stream; returns their number.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl Shard {
         } else {
             connection.shut(Shutdown::Write);
             let bytes = usize::try_from(connection.tcp.unacknowledged().0).unwrap_or(usize::MAX);
-            // There is too much data without a socket. Linux's `tcp_max_orphans` is a number of connections
-            // instead.
+            // Connections without a socket have too much data. Linux limits the number of these connections
+            // instead (`tcp_max_orphans`).
             if !context.buffers.orphan(bytes) {
                 self.reset(slot, None, context);
                 return Ok(());
@@ -203,7 +203,7 @@ impl Shard {
     pub(crate) fn shut_to_linger(&mut self, slot: u32) -> Result<(), Errno> {
         let connection = self.connection(slot).filter(|connection| connection.is_established());
         let Some(connection) = connection.filter(|connection| !connection.is_over) else { return Ok(()) };
-        // The close will reset the connection.
+        // Because of the unread data, the close will reset the connection: there is nothing to wait for.
         if connection.tcp.readable() > 0 {
             return Ok(());
         }
@@ -267,7 +267,7 @@ impl Shard {
                 _ => (),
             }
         }
-        // Timers and pending segments depend on some options.
+        // Some options change timers or pending segments.
         self.mark(slot);
         Ok(())
     }

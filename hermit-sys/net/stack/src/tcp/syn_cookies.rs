@@ -1,10 +1,10 @@
 //! SYN cookies (RFC 4987 §3.6): in a SYN flood, SYNs are answered without keeping state for them.
 //!
 //! The state is encoded in the SYN-ACK, and the peer returns it when it acknowledges the SYN-ACK. The
-//! sequence number of the SYN-ACK has the MSS of the peer and a keyed hash. The low bits of its timestamp
-//! have the window scale, SACK and ECN; without timestamps, the connection has none of these. An
-//! acknowledgement with a valid number proves that the peer is at its address. The connection is created only
-//! then.
+//! sequence number of the SYN-ACK encodes the MSS of the peer, with a keyed hash. The low bits of its
+//! timestamp encode window scale, SACK and ECN; without timestamps, the connection does not use these
+//! options. An acknowledgement with a valid number proves that the peer is at its address. The connection is
+//! created only then.
 
 use hermit_tcp::{Flags, Header, Options, Segment, Seq, Timestamp};
 
@@ -62,7 +62,7 @@ fn mss_of(secret: &Secret, tuple: &Tuple, syn: Seq, cookie: Seq, now: u64) -> Op
     MSS.get(usize::try_from(index).ok()?).copied()
 }
 
-/// Returns the latest timestamp, not after `clock`, whose low bits encode the options of a SYN.
+/// Returns a timestamp with the options of a SYN in its low bits: the latest one that is not after `clock`.
 fn encode(clock: u32, syn: &Header) -> u32 {
     let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale).min(MAX_SCALE));
     let sack = if syn.options.sack_permitted { HAS_SACK } else { 0 };
@@ -104,7 +104,7 @@ impl Shard {
         let now = context.now;
         let syn = &segment.header;
         let mss = syn.options.mss.unwrap_or(parameters.default_mss);
-        // When the cookie is acknowledged, there may be more connections, with smaller buffers. The
+        // When the cookie is acknowledged, there may be more connections, and therefore smaller buffers. The
         // advertised window must fit into the smallest buffer.
         let smallest = u32::try_from(SMALLEST).unwrap_or(u32::MAX);
         parameters.receive_buffer.0 = parameters.receive_buffer.0.min(smallest);
@@ -123,8 +123,7 @@ impl Shard {
         self.answer(tuple, &answer, via, context.phy);
     }
 
-    /// Receives a segment without a connection, if it is the acknowledgement of a cookie; returns true if it
-    /// is.
+    /// Receives a segment without a connection if it acknowledges a cookie; returns false if it does not.
     pub(super) fn receive_cookie(
         &mut self,
         (segment, tuple): (&Segment<'_>, Tuple),
@@ -145,7 +144,7 @@ impl Shard {
         parameters.iss = answer;
         let syn = Segment { header: decode(header, mss), payload: &[], is_marked: false };
         let tcp = hermit_tcp::Connection::accept_answered(parameters, &syn, context.now);
-        // Without room the segment is dropped: the peer retransmits it.
+        // Without room, drops the segment: the peer retransmits it.
         if self.is_accepting(listener)
             && let Ok(slot) = self.half_open(listener, tcp, tuple, via, context)
         {

@@ -21,8 +21,8 @@ const ANSWER_INTERVAL: u64 = 500_000_000;
 /// Memory in bytes that is counted for a record and its entries in tables.
 const SIZE: usize = 256;
 
-/// Divisor of the memory for sockets: records take at most this part of it, and then the oldest one is
-/// removed. Linux scales `tcp_max_tw_buckets` with memory, too.
+/// Divisor of the memory for sockets: records take at most this part of it. When they exceed it, the oldest
+/// one is removed. Linux scales `tcp_max_tw_buckets` with memory, too.
 const SHARE: usize = 8;
 
 /// Tick of the timestamp clock in nanoseconds.
@@ -267,7 +267,7 @@ mod tests {
         let pool = &mut Pool::new(if cfg!(miri) { 1 << 20 } else { 64 << 20 });
         let most = pool.limit() / SHARE / SIZE;
         let mut waiting = TimeWait::new(1, 1);
-        // As many are removed early: they leave nothing in the list.
+        // The first half of the records is removed early, and leaves nothing in the list.
         for number in 0..2 * most {
             let tuple = numbered(number);
             assert!(waiting.insert(tuple, &answer(), true, pool, 0) && waiting.expire(pool, 0).is_none());

@@ -38,7 +38,7 @@ impl Timers {
         self.heap.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Removes the slot with the earliest deadline, if the deadline has passed.
+    /// Removes and returns the slot with the earliest deadline, if the deadline has passed.
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<u32> {
         let &(_, slot) = self.heap.first().filter(|&&(deadline, _)| deadline <= now)?;
         self.set(slot, None);

@@ -25,8 +25,8 @@ use crate::wire::tcp::{CHECKSUM_OFFSET, ChecksumBy, ECN_CAPABLE, ECN_MASK, Outgo
 /// Maximum number of segments that a connection sends before others are served.
 const BURST: usize = 32;
 
-/// Minimum time in nanoseconds until a connection with an expired timer is served again. Without memory it
-/// would be served all the time.
+/// Minimum time in nanoseconds until a connection with an expired timer is served again. Without this
+/// minimum, a connection that lacks memory would be served all the time.
 const SOON: u64 = 50_000;
 
 /// Time in nanoseconds after which a connection that could not send is served again without another event.
@@ -75,7 +75,8 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends one segment. Returns `Some` if there is no segment, or the transmit queue is full.
+    /// Sends one segment and returns `None`, or returns the outcome if there is no segment or the transmit
+    /// queue is full.
     fn send_next(&mut self, connection: &mut Connection, context: &mut Context<'_>) -> Option<Outcome> {
         let (now, pool) = (context.now, context.buffers.pool());
         let remote = connection.tuple.remote.address;
@@ -201,7 +202,7 @@ impl Shard {
         Way::Wire(EthernetHeader { source: interface.mac, destination, protocol })
     }
 
-    /// Sends segments of a connection to this host itself.
+    /// Queues segments of a connection within this host in the loopback.
     fn send_local(&mut self, slot: u32, pool: &mut Pool, now: u64) -> Outcome {
         let connection = self.sockets.get_mut(slot).and_then(Socket::connection_mut);
         let Some(connection) = connection.filter(|connection| connection.is_sending()) else {
@@ -256,8 +257,8 @@ impl Shard {
             State::TimeWait => {
                 let (tuple, last) = (connection.tuple, connection.tcp.acknowledgement(now));
                 if self.time_wait.insert(tuple, &last, reuse, context.buffers.pool(), now) {
-                    // The port stays counted until the record is removed. It has an entry already, so this
-                    // cannot fail.
+                    // The port stays counted until the record is removed. The table has an entry for the port
+                    // already, so this call cannot fail.
                     let _ = context.tcp_ports.connected(tuple.local.port, reuse);
                 }
                 self.end(slot, None, context);

@@ -18,11 +18,11 @@ pub(crate) const OPTIONS: [u8; 8] = [2, 4, 0x05, 0x80, 1, 3, 3, 7];
 
 /// A simulated peer.
 pub(crate) struct Peer {
-    /// Number of the host that it sends to.
+    /// Number of the host to which the peer sends.
     pub(crate) node: usize,
-    /// Address of the peer and of the host.
+    /// Address of the peer, and address of the host.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// Sequence number of its first byte.
+    /// Sequence number of the peer's first byte.
     pub(crate) first: TcpSeqNumber,
     pub(crate) acknowledged: TcpSeqNumber,
     pub(crate) window: u16,
@@ -81,7 +81,7 @@ impl Peer {
         self.send(world, flags, self.first + range.start, (&[], &stream[range]));
     }
 
-    /// Sends a whole stream without reading at the other side.
+    /// Sends a whole stream, while the program of the host does not read.
     pub(crate) fn fill(&self, world: &mut World, stream: &[u8]) {
         for start in (0..stream.len()).step_by(SEGMENT) {
             self.send_piece(world, ACK, stream, start..stream.len().min(start + SEGMENT));
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// Polls the host under test only.
+    /// Polls only the host under test.
     pub(crate) fn poll(&self, world: &mut World) {
         world.now += MILLISECOND;
         world.wire.borrow_mut().now = world.now;

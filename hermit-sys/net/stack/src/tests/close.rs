@@ -364,7 +364,7 @@ fn finish_reports_when_sent_data_is_acknowledged() {
     assert_eq!(world.nodes[0].finish(idle), Ok(()));
 }
 
-/// The side that closes last has more data than fits into the window of its peer.
+/// The end that closes last has more data than fits into its peer's window.
 #[test]
 fn data_left_at_simultaneous_close_needs_no_window_probe() {
     let (mut world, client, server) = World::pair();

@@ -126,7 +126,7 @@ fn full_segments_share_an_acknowledgement() {
         world.nodes[1].device().unwrap().offloads.len()
     };
     assert_eq!(acknowledgements(&mut world, 16), 2);
-    // Fewer segments have a delayed ACK.
+    // The ACK of fewer segments is delayed.
     assert_eq!(acknowledgements(&mut world, 5), 0);
     world.run(10 * MILLISECOND);
     assert_eq!(world.nodes[1].device().unwrap().offloads.len(), 1);

@@ -1,7 +1,7 @@
 //! DHCP, SLAAC, static configuration, neighbor discovery and pings.
 //!
 //! A second host plays the DHCP server and the router: the tests build its replies and advertisements. They
-//! check the addresses, gateways and names that the first host derives from them, and that leases and
+//! check which addresses, gateways and names the first host derives from these messages, and that leases and
 //! prefixes are renewed and expire.
 
 use crate::ip::neighbors::Answer;
@@ -129,7 +129,7 @@ fn dhcp_lease_is_obtained_renewed_and_expires() {
         false
     });
     assert!(world.nodes[0].status().addresses.iter().any(|own| own.address.is_ipv4()));
-    // Without a server it ends.
+    // Without a server, the lease ends.
     world.run(2 * SECOND * u64::from(LEASE));
     assert!(!world.nodes[0].status().addresses.iter().any(|own| own.address.is_ipv4()));
     assert!(world.nodes[0].status().gateways.is_empty());
@@ -157,8 +157,8 @@ fn lease_has_a_search_list() {
     let list = [&b"\x01a\0\x01"[..], b"b\xc0\0"].map(|data| DhcpOption { kind: 119, data });
     assert_eq!(leased_search(&[], &[]), b"");
     assert_eq!(leased_search(&[domain], &[]), b"\x04corp\x04test\0");
-    // The list takes precedence over the domain, and may be split; the configuration takes precedence over
-    // both.
+    // The search list takes precedence over the domain, and may be split into several options. The
+    // configuration takes precedence over both.
     assert_eq!(leased_search(&[domain, list[0], list[1]], &[]), b"\x01a\0\x01b\xc0\0");
     assert_eq!(leased_search(&[domain, list[0]], &["own"]), b"\x03own\0");
 }
@@ -174,7 +174,7 @@ fn static_address_is_configured_without_a_lease() {
         let mut world = World::with(nodes, Faults::default());
         assert_eq!(world.nodes[0].is_configured(), is_configured, "{own}");
         if own == v6(0) {
-            // DHCP runs nevertheless.
+            // A static IPv6 address does not disable DHCP.
             let server = dhcp_server(&mut world);
             let leased = IpAddr::from([10, 0, 0, 77]);
             assert!(world.run_until(5 * SECOND, |world| {
@@ -185,7 +185,8 @@ fn static_address_is_configured_without_a_lease() {
     }
 }
 
-/// Asserts that two hosts reach each other, and that the first one reaches another address of the second one.
+/// Asserts that two hosts reach each other, and that the first host also reaches the address `other` of the
+/// second one.
 fn assert_far_gateway_works(world: &mut World, own: IpAddr, other: IpAddr) {
     let there = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
@@ -260,7 +261,7 @@ fn dhcp_lease_with_32_bit_prefix_is_used() {
     assert_eq!(world.nodes[0].status().addresses[0], own);
     let there = world.listen(1, 80, 1);
     world.connect(0, SocketAddr::new(v4(1), 80), (1, there));
-    // Without a server it ends.
+    // Without a server, the lease ends.
     world.run(2 * SECOND * u64::from(LEASE));
     let status = world.nodes[0].status();
     assert!(!status.addresses.iter().any(|own| own.address.is_ipv4()) && status.gateways.is_empty());
@@ -397,7 +398,7 @@ fn echo_requests_are_answered() {
     use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv4Repr};
     let mut world = World::new(2);
     let listener = world.listen(1, 80, 1);
-    // Then both have resolved each other.
+    // After a connection, both hosts have resolved each other.
     world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
     let data = [7; 56];
     let echo = Icmpv4Repr::EchoRequest { ident: 1, seq_no: 2, data: &data };

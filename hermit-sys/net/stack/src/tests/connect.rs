@@ -88,7 +88,7 @@ fn connect_to_silent_peer_times_out() {
     let client = world.start(0, SocketAddr::new(v4(1), 80));
     assert!(world.run_until(200 * SECOND, |world| world.readiness(0, client).error));
     let took = world.now - start;
-    // The neighbor fails as well, but only after it is probed again.
+    // The resolution of the neighbor fails as well, but only after the neighbor is probed again.
     assert!(took <= 128 * SECOND, "{took}");
     assert!(matches!(error(&mut world, 0, client), Some(Errno::ETIMEDOUT | Errno::EHOSTUNREACH)));
 }

@@ -12,8 +12,8 @@ const RST: u8 = 4;
 /// Number of request and response rounds.
 const ROUNDS: u8 = if cfg!(miri) { 3 } else { 50 };
 
-/// Returns the number of processed sockets and packets for some rounds of request and response, with idle
-/// sockets besides.
+/// Returns the number of processed sockets and packets for a few rounds of request and response, while there
+/// are `idle` idle sockets.
 fn visits(idle: usize) -> u64 {
     let large = |node| (Configuration { buffers: 1 << 30, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([large(0), large(1)], Faults::default());
@@ -95,7 +95,7 @@ fn full_device_is_polled_rarely() {
     world.nodes[0].send(client, b"stuck", None).unwrap();
     let rounds = rounds_of_a_second(&mut world);
     assert!(rounds < 200, "{rounds}");
-    // After it has taken a frame, it is polled soon again.
+    // After the device has taken a frame, it is soon polled again.
     for _ in 0..3 {
         world.nodes[0].device().unwrap().room = Some(1);
         world.nodes[0].send(client, &[7; 4000], None).unwrap();
@@ -137,7 +137,7 @@ fn stuck_device_makes_no_list_grow() {
     assert_eq!(world.nodes[1].layers.tcp.half_open(), []);
     let blocked = world.nodes[1].layers.tcp.blocked();
     assert!(blocked < 30, "{blocked}");
-    // The connection goes on.
+    // The first connection continues.
     world.nodes[1].device().unwrap().room = None;
     peer.ends = ends;
     world.wire.borrow_mut().log = Some(std::vec![]);
@@ -151,7 +151,7 @@ fn stuck_device_makes_no_list_grow() {
 fn device_that_refuses_frames_loses_them() {
     let mut world = World::with([(Configuration::default(), SimDevice::plain(0))], Faults::default());
     world.nodes[0].device().unwrap().is_broken = true;
-    // Router solicitations, DHCP and MLD by smoltcp, and solicitations of neighbors.
+    // smoltcp sends router solicitations, DHCP and MLD; the stack solicits neighbors.
     world.run(20 * SECOND);
     assert_eq!(world.nodes[0].device().unwrap().offloads, []);
     let (mut world, client, server) = World::pair();

@@ -60,8 +60,8 @@ fn nested_fragment_headers_are_dropped() {
 
 #[test]
 fn fragment_headers_without_end_take_no_stack() {
-    // 64 KiB of headers, reassembled from ordinary fragments, on a stack of the size of an application
-    // thread's.
+    // 64 KiB of headers, reassembled from ordinary fragments, on a stack as large as that of an application's
+    // thread.
     let run = || {
         let (mut world, socket) = hosts();
         let headers = fragment(IpProtocol::Ipv6Frag, 0, true, 1).repeat(8_000);

@@ -8,14 +8,14 @@ use std::vec::Vec;
 
 #[test]
 fn accept_queue_is_limited_by_the_backlog() {
-    // Each shard has such a queue.
+    // With more shards, each would have an accept queue.
     let host = |node| (Configuration { shards: 1, ..configuration(node) }, SimDevice::plain(node));
     let mut world = World::with([0, 1].map(host), Faults::default());
     let listener = world.listen(1, 80, 2);
     let clients: Vec<SocketId> = (0..6).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
     world.run(SECOND / 2);
     let connected = |world: &World| clients.iter().filter(|&&id| world.readiness(0, id).write).count();
-    // As in Linux, one more than the backlog.
+    // As in Linux, one connection more than the backlog.
     let waiting = |world: &World| world.nodes[1].layers.tcp.ready_count(listener.key().slot);
     assert_eq!(waiting(&world), 3);
     assert!(connected(&world) >= 3);

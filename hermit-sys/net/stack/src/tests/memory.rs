@@ -43,7 +43,7 @@ fn writer_waits_for_memory_that_others_use() {
     }
     world.nodes[1].host().woken.clear();
     world.wire.borrow_mut().is_cut = false;
-    // The peer of the first one acknowledges the sent data.
+    // The peer of the first connection acknowledges the sent data.
     assert!(world.run_until(10 * SECOND, |world| world.readiness(1, second).write));
     assert!(world.nodes[1].host().woken.contains(&ACCEPTED));
     assert_eq!(world.nodes[1].send(second, b"more", None), Ok(4));
@@ -67,8 +67,8 @@ fn writer_goes_on_when_data_is_read() {
     assert!(world.nodes[1].send(second, &pattern(1000), None).is_ok());
 }
 
-/// A server that reads from a connection only after it has written the data read before, all of it or a piece
-/// at a time.
+/// A server that first writes all data that it has read from a connection, and only then reads again: all
+/// received data, or a piece at a time.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn echoes_on_several_connections_end() {
@@ -104,7 +104,7 @@ fn echo(world: &mut World, socket: SocketId, queued: &mut Vec<u8>, piece: usize)
             queued.extend_from_slice(&bytes[..count]);
             count
         };
-        // Without data there is nothing to write.
+        // Without received data, there is nothing to write: the error is ignored.
         let _ = world.nodes[1].receive(socket, false, &mut take);
         // Data received in the meantime takes the memory.
         world.nodes[1].poll(world.now);

@@ -1,4 +1,5 @@
-//! Connections whose sockets are closed. Peers decide how long their data stays, so its amount is bounded.
+//! Connections whose sockets are closed. Peers decide how long the data of such connections stays, so its
+//! amount is bounded.
 
 use core::net::SocketAddr;
 use std::vec::Vec;
@@ -60,7 +61,7 @@ fn delivered_data_of_closed_sockets_does_not_count() {
     for &(client, server) in &ends {
         world.nodes[1].close(server).unwrap();
         let mut received = 0;
-        // The window known to the host is shut. The client answers its probe with the new window.
+        // The host knows only a shut window. The client answers the window probe with the new window.
         assert!(world.run_until(10 * SECOND, |world| {
             received += world.receive(0, client).map_or(0, |bytes| bytes.len());
             received == SIZE
@@ -72,7 +73,7 @@ fn delivered_data_of_closed_sockets_does_not_count() {
     world.assert_nothing_left(0);
 }
 
-/// At the end of the machine all data is delivered.
+/// At shutdown, all data is delivered.
 #[test]
 fn end_of_the_machine_resets_no_connection() {
     let (mut world, ends) = shut_windows(9);

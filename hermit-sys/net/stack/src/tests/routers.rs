@@ -1,8 +1,8 @@
 //! Invalid router advertisements, leases and configurations.
 //!
-//! smoltcp panics at some addresses that a router, a DHCP server or the user may choose. The stack filters
-//! them before. The tests send such addresses, also at random, and check that the host stays alive and uses
-//! the valid ones.
+//! smoltcp panics at some addresses that a router, a DHCP server or the user may choose. The stack therefore
+//! filters them. The tests send such addresses, also at random, and check that the host does not panic and
+//! uses the valid addresses.
 
 use crate::testing::wire::{Faults, SimDevice};
 use crate::testing::{SECOND, World, configuration, header, pattern, v4, v6};
@@ -74,7 +74,7 @@ fn prefixes_unusable_for_slaac_are_ignored() {
             advertise(&mut world, ROUTER, 255, &prefix(text, length, flags, 600));
             world.run(2 * SECOND);
             assert_eq!(learned(&world), (vec![], true), "{text}/{length}");
-            // They do not hide a usable one.
+            // Unusable prefixes do not hide a usable one.
             let mut options = prefix("2001:db8::", 64, flags, u32::MAX);
             options.extend(prefix(text, length, flags, 600));
             advertise(&mut world, ROUTER, 255, &options);
@@ -122,7 +122,7 @@ fn lease_and_run(own: [u8; 4], mask: [u8; 4], router: [u8; 4]) -> World {
 #[test]
 fn invalid_leases_do_no_harm() {
     for (own, mask, router, is_taken) in [
-        // The alias of the off-link gateway was 0.0.0.0.
+        // The first address of the network, the usual alias of the off-link gateway, is 0.0.0.0.
         ([0, 0, 0, 5], [255, 0, 0, 0], [10, 0, 0, 2], false),
         ([10, 0, 0, 5], [128, 0, 0, 0], [200, 0, 0, 1], true),
         ([10, 0, 0, 5], [0, 0, 0, 0], [200, 0, 0, 1], true),
@@ -211,7 +211,7 @@ fn mtu_below_1280_disables_ipv6() {
         let status = world.nodes[0].status();
         assert_eq!(status.addresses.iter().any(|own| own.address.is_ipv6()), has_v6, "{mtu}");
         assert_eq!(status.ignored.contains(&v6(0)), !has_v6);
-        // The device does not take larger packets.
+        // The simulated device accepts no packets larger than the MTU.
         let listener = world.listen(1, 80, 8);
         let (client, server) = world.connect(0, SocketAddr::new(v4(1), 80), (1, listener));
         let bytes = pattern(20_000);

@@ -7,7 +7,7 @@ use core::net::{Ipv6Addr, SocketAddr};
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
-/// Number of connections that use all shards, unless the hash is bad.
+/// Number of connections. With a good hash, this number uses all shards.
 const CLIENTS: usize = 40;
 
 fn address(port: u16) -> SocketAddr {
@@ -34,7 +34,7 @@ fn listener_accepts_the_connections_of_all_shards() {
     assert_eq!(servers.len(), CLIENTS);
     let used: BTreeSet<_> = servers.iter().map(|&server| shard(&world, 1, server)).collect();
     assert_eq!(used, (0..SHARDS).collect());
-    // The first connections are not all of one shard: the shards are asked in turn.
+    // The first accepted connections belong to different shards: `accept` checks the shards in turn.
     let first: BTreeSet<_> =
         servers[..SHARDS as usize].iter().map(|&server| shard(&world, 1, server)).collect();
     assert_eq!(first.len(), SHARDS as usize);
@@ -65,7 +65,7 @@ fn listener_that_is_closed_leaves_no_shard_behind() {
         let refused = world.start(0, address(80));
         world.run(SECOND);
         assert_eq!(world.nodes[0].connect(refused, address(80)), Err(Errno::ECONNREFUSED));
-        // The port is free, in all shards.
+        // Afterwards the port is free in all shards.
         let again = if is_shut { listener } else { world.socket(1, Family::V6, Kind::Stream) };
         let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80);
         assert_eq!(world.nodes[1].bind(again, any), if is_shut { Err(Errno::EINVAL) } else { Ok(()) });

@@ -63,8 +63,8 @@ fn path_mtu_limits_packets() {
     use smoltcp::phy::ChecksumCapabilities;
     use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
-    // MTU reported by a router, resulting size of the packets, and true if DF is set. A report without an MTU
-    // means the minimum.
+    // MTU reported by a router (0: not reported, which means the minimum), resulting size of the packets, and
+    // true if DF is set.
     for (mtu, size, dont_fragment) in [(1000_u16, 1000, true), (0, 552, false)] {
         let (mut world, client, server) = World::pair();
         let largest = |world: &mut World| {
@@ -121,7 +121,7 @@ fn small_answer_is_sent_at_once() {
 #[test]
 fn nagle_delays_a_small_segment_only_behind_another() {
     let (mut world, client, server) = World::pair();
-    // Warm up, so that the congestion window allows it at once.
+    // Warm up, so that the congestion window allows all of the data at once.
     let mut warm = 0;
     let total = if cfg!(miri) { 20_000 } else { 100_000 };
     world.nodes[0].send(client, &pattern(total), None).unwrap();
@@ -167,7 +167,7 @@ fn slow_reader_blocks_and_resumes_the_writer() {
         world.run(10 * MILLISECOND);
     }
     assert!(!world.readiness(0, client).write && world.readiness(1, server).read);
-    // Windows are multiples of 128 bytes, so that less than these may stay free.
+    // Windows are multiples of 128 bytes, so fewer than 128 bytes may stay free.
     assert!(sent > 2 * LARGEST - 128, "{sent}");
     world.run(10 * SECOND);
     world.nodes[0].host().woken.clear();
@@ -240,7 +240,8 @@ fn segments(world: &World, node: u8) -> Vec<(TcpSeqNumber, TcpSeqNumber, usize)>
     packets.collect()
 }
 
-/// The window is advertised in multiples of 16. It may shrink by bytes that the peer has sent already.
+/// The window is advertised in multiples of 16. The rounding may shrink it by bytes that the peer has sent
+/// already.
 #[test]
 #[cfg_attr(miri, ignore = "the window of a small buffer is exact")]
 fn window_update_of_a_peer_beyond_the_window_is_accepted() {

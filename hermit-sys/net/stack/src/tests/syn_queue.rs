@@ -2,7 +2,7 @@
 //!
 //! A listener has room for a limited number of half-open connections. The tests check both sides of the
 //! limit: a burst of real clients must be served without a retransmitted SYN, since passt does not retransmit
-//! one, and a flood of SYNs without answers must not exhaust memory or keep clients from connecting.
+//! SYNs, and a flood of SYNs without answers must not exhaust memory or keep clients from connecting.
 
 use crate::socket::buffers::{CONNECTION, SMALLEST};
 use crate::tcp::deferred::SIZE;
@@ -71,7 +71,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
             world.nodes[1].close(server).unwrap();
         }
         most = most.max(world.nodes[1].layers.tcp.half_open().len());
-        // The end that the server sends; a connection that was discarded would be reset.
+        // The end of the stream that the server sends. A discarded connection would be reset instead.
         waiting.retain(|&client| {
             let is_over = world.readiness(0, client).read;
             if is_over {
@@ -83,7 +83,7 @@ fn burst_of_peers_that_answer_late_is_served_with_little_memory() {
         waiting.is_empty()
     });
     assert!(all, "{} are left", waiting.len());
-    // The limit did not allow all of them.
+    // The limit did not allow all clients at the same time.
     assert!((200..=512).contains(&most), "{most}");
 }
 
@@ -123,7 +123,7 @@ fn pause_of_the_guest_does_not_make_peers_late() {
 #[test]
 #[cfg_attr(miri, ignore = "12,000 segments take minutes")]
 fn peer_connects_during_a_flood_that_does_not_fill_the_queue() {
-    // 512 half-open connections, kept for 1 s, leave no room for as many SYNs.
+    // Half-open connections are kept for 1 s. At this rate, the limit of 512 would leave no room for clients.
     const PER_SECOND: u64 = 1200;
     let mut world = distant_hosts(MILLISECOND);
     let listener = world.listen(1, 80, 1024);
@@ -252,7 +252,7 @@ fn syn_flood_of_one_listener_does_not_block_others() {
     world.connect(0, SocketAddr::new(v4(1), 81), (1, other));
     world.connect(0, SocketAddr::new(v4(1), 80), (1, asked));
     assert!(world.now < start + 3 * SECOND, "{}", world.now - start);
-    // Most were discarded to make room, the others time out.
+    // Most half-open connections were discarded to make room; the others time out.
     world.run(100 * SECOND);
     assert!(world.nodes[1].layers.tcp.half_open().is_empty());
     world.nodes[1].close(asked).unwrap();
@@ -274,7 +274,7 @@ fn peers_connect_by_cookies_when_too_many_syns_are_deferred() {
     world.run(MILLISECOND);
     let half_open = world.nodes[1].layers.tcp.half_open();
     let clients: Vec<_> = (0..3).map(|_| world.start(0, SocketAddr::new(v4(1), 80))).collect();
-    // All are half-open or deferred for at least 100 ms.
+    // Without cookies, the clients would be half-open or deferred for at least 100 ms.
     let are_connected = |world: &mut World| clients.iter().all(|&id| world.readiness(0, id).write);
     assert!(world.run_until(50 * MILLISECOND, are_connected));
     assert_eq!(world.nodes[1].layers.tcp.half_open(), half_open);
@@ -313,7 +313,7 @@ fn deferred_syns_are_charged_until_they_are_forgotten() {
         Faults::default(),
     );
     let listener = world.listen(1, 80, 8);
-    // This keeps half-open connections young.
+    // At time 0, half-open connections would count as old.
     world.run(SECOND);
     for port in 1..=300 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);
@@ -327,7 +327,7 @@ fn deferred_syns_are_charged_until_they_are_forgotten() {
     assert_eq!(world.nodes[1].layers.buffers.used(), 0);
 }
 
-/// RFC 7323 §2.4: there is room for the window advertised in a SYN-ACK, also if the buffers are smaller when
+/// RFC 7323 §2.4: there is room for the window advertised in a SYN-ACK, even if the buffers are smaller when
 /// the cookie is acknowledged.
 #[test]
 #[cfg_attr(miri, ignore = "8,500 segments take minutes")]
@@ -338,7 +338,7 @@ fn cookie_advertises_what_the_smallest_buffer_stores() {
     };
     let mut world = World::with([small(0), small(1)], Faults::default());
     world.listen(1, 80, 8);
-    // This keeps half-open connections young.
+    // At time 0, half-open connections would count as old.
     world.run(SECOND);
     for port in 1..=8500 {
         send_orphan_syn(&mut world, [10, 0, 0, 100].into(), port, 80);

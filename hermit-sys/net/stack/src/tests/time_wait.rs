@@ -49,7 +49,8 @@ fn time_wait_of_an_idle_host_ends_after_60_s() {
 
 #[test]
 fn syn_right_behind_fin_starts_a_new_connection() {
-    // The FIN of the peer, and whether the program has closed the socket. A lost FIN leaves FIN-WAIT-2.
+    // Flags of the peer's last segment, and true if the program has closed the socket. If the peer's FIN is
+    // lost, the connection stays in FIN-WAIT-2.
     for (flags, is_closed) in [(FIN | ACK, true), (FIN | ACK, false), (ACK, true)] {
         let (mut world, _client, server) = World::pair();
         let mut peer = Peer::of(&mut world, 1, server);

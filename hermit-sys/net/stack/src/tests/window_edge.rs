@@ -2,7 +2,8 @@
 //!
 //! The tests send a connection segments that a correct peer would not send: data after the window, data after
 //! a FIN, and answers to a SYN that was not sent. A property test combines such segments with calls of the
-//! program. It compares the bytes that the program reads with those that were sent within the window.
+//! program. The test compares the bytes that the program reads with the bytes that were sent within the
+//! window.
 
 use crate::socket::buffers::LARGEST;
 use crate::testing::peer::{ACK, FIN, OPTIONS, Peer, SEGMENT, SYN};
@@ -18,7 +19,7 @@ use std::vec::Vec;
 /// Capacity in bytes of a receive buffer.
 const CAPACITY: usize = LARGEST;
 
-/// Maximum of other capacities, which are powers of two.
+/// Bounds of the other capacities, which are powers of two.
 const SOME: u32 = if cfg!(miri) { 16_384 } else { 65_536 };
 const MOST: u32 = if cfg!(miri) { 30_000 } else { 80_000 };
 
@@ -262,7 +263,8 @@ impl Victim {
         }
     }
 
-    /// Performs the action after a segment; returns the bytes that were read, empty after the FIN.
+    /// Performs the action after a segment. Returns the bytes that were read, if any; they are empty after
+    /// the FIN.
     fn act(&mut self, then: Then) -> Option<Vec<u8>> {
         if then != Then::Nothing {
             self.peer.poll(&mut self.world);

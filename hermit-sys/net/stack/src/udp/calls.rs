@@ -37,7 +37,7 @@ impl Udp {
         self.sockets.bind(slot, local, &mut self.ports, random)
     }
 
-    /// Binds a socket to an ephemeral port if it is not bound; returns its address.
+    /// Binds a socket to an ephemeral port if it is not bound; returns the socket's local endpoint.
     pub(super) fn bind_ephemeral(&mut self, slot: u32, context: &mut Context<'_>) -> Result<Endpoint, Errno> {
         let socket = self.socket(slot)?;
         let local = socket.local;

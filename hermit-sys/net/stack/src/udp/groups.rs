@@ -17,8 +17,8 @@ impl Udp {
     ///
     /// # Errors
     ///
-    /// `ENODEV`: the interface does not exist. `EADDRINUSE`: it is a member already. `EADDRNOTAVAIL`: it is
-    /// not a member. `ENOBUFS`, `ENOMEM`.
+    /// `ENODEV`: the interface does not exist. `EADDRINUSE`: the socket is a member already. `EADDRNOTAVAIL`:
+    /// it is not a member. `ENOBUFS`, `ENOMEM`.
     pub(super) fn change_membership(
         &mut self,
         slot: u32,

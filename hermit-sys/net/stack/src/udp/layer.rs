@@ -39,7 +39,7 @@ impl Datagram {
 pub(crate) struct UdpSocket {
     /// Peer of a connected socket.
     pub(super) remote: Option<Endpoint>,
-    /// Local address for packets to that peer.
+    /// Local address for packets to the peer.
     pub(super) source: Option<IpAddr>,
     pub(super) queue: VecDeque<Datagram>,
     /// Total cost of the datagrams in the queue, in bytes.

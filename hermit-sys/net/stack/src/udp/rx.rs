@@ -11,7 +11,7 @@ use crate::udp::layer::{DEFAULT_BUFFER, Datagram, Udp};
 use crate::wire::packet::Packet;
 
 impl Udp {
-    /// Receives a datagram; returns true if a socket matches.
+    /// Receives a datagram. Returns false if no socket matches, and an ICMP error should answer the datagram.
     pub(crate) fn receive(
         &mut self,
         packet: &Packet<'_>,
@@ -24,7 +24,8 @@ impl Udp {
         self.deliver_to_sockets(from, to, datagram.payload(), context)
     }
 
-    /// Delivers a datagram to the matching sockets; returns true if a socket matches.
+    /// Delivers a datagram to the matching sockets. Returns false if there is none; always true for a
+    /// broadcast or multicast datagram, which is not answered.
     pub(super) fn deliver_to_sockets(
         &mut self,
         from: Endpoint,

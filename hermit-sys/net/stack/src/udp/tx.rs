@@ -1,10 +1,10 @@
 //! TX of datagrams.
 //!
-//! A datagram is sent at once: there is no send queue. Its route decides on the way. To this host it is
-//! delivered to the receiving socket directly. To a group it may be delivered here and sent to the device. To
-//! a neighbor it is sent to the device, as several fragments if it exceeds the MTU, or waits until the MAC
-//! address is resolved. If the device has no room, the call fails with `EAGAIN` and the socket waits for
-//! room.
+//! A datagram is sent at once: there is no send queue. A datagram to this host is delivered directly to the
+//! receiving socket. A datagram to a group is delivered to its members on this host, sent to the device, or
+//! both. A datagram to a neighbor is sent to the device, in several fragments if it exceeds the MTU, or waits
+//! until the MAC address is resolved. If the device has no room, the call fails with `EAGAIN` and the socket
+//! waits for room.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -24,8 +24,8 @@ use crate::udp::layer::Udp;
 use crate::wire::emit::{self, ETHERNET, EthernetHeader, IpHeader, UDP};
 use crate::wire::fragments;
 
-/// Maximum size of a datagram in bytes. The 16-bit length field of the packet includes the IP header in IPv4
-/// only.
+/// Maximum size of a datagram in bytes. The packet's 16-bit length field includes the IP header in IPv4, but
+/// not in IPv6.
 const fn largest(to: IpAddr) -> usize {
     if to.is_ipv4() { 65_507 } else { 65_527 }
 }
@@ -268,8 +268,8 @@ fn transmit_parts(
     Ok(())
 }
 
-/// Queues a frame for the device, or until its next hop is resolved. Without room in the device's queue it is
-/// dropped. This may happen to a fragment after the first one.
+/// Queues a frame for the device, or until its next hop is resolved. Drops the frame if the device's queue
+/// has no room, which may happen to a fragment after the first one.
 fn transmit_frame(
     hop: NextHop,
     size: usize,

@@ -141,8 +141,8 @@ pub(crate) const fn solicitation_size(target: &IpAddr) -> usize {
     if target.is_ipv4() { ARP } else { ETHERNET + 40 + 32 }
 }
 
-/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes. It is
-/// unicast if there is a MAC address `known`.
+/// Writes an ARP request or a neighbor solicitation into a frame of [`solicitation_size`] bytes. The frame is
+/// unicast if the MAC address is `known`.
 pub(crate) fn solicitation(
     bytes: &mut [u8],
     mac: EthernetAddress,

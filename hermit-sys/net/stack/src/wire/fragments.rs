@@ -2,8 +2,9 @@
 //!
 //! Fragments are collected by source, destination, protocol and identification, until they cover the whole
 //! packet. The packet is then delivered as if it had been received in one frame. Any host can send fragments,
-//! and most incomplete packets are never completed. They may use a share of the memory for sockets. When it
-//! is used up, the oldest packet is dropped, since it is the least likely to be completed.
+//! and most incomplete packets are never completed. Incomplete packets may therefore use only a share of the
+//! memory for sockets. When they exceed it, the oldest packet is dropped, since it is the least likely to be
+//! completed.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -24,8 +25,8 @@ const MAX_PARTS: usize = 65_536_usize.div_ceil(48);
 const PACKET: usize = 256;
 const PART: usize = 64;
 
-/// Divisor of the memory for sockets: packets in reassembly take at most this part of it. The limits in bytes
-/// are room for a packet of 64 KiB, and Linux's `ipfrag_high_thresh`.
+/// Divisor of the memory for sockets: packets in reassembly take at most this part of it. The minimum in
+/// bytes has room for a packet of 64 KiB; the maximum is Linux's `ipfrag_high_thresh`.
 const SHARE: usize = 8;
 const MIN_MEMORY: usize = 192 << 10;
 const MAX_MEMORY: usize = 4 << 20;
@@ -37,7 +38,8 @@ const REASSEMBLY_TIMEOUT: u64 = 30_000_000_000;
 const ECN_MASK: u8 = 3;
 const CE: u8 = 3;
 
-/// Maximum payload size of a packet in bytes. The 16-bit length field includes the header in IPv4 only.
+/// Maximum payload size of a packet in bytes. The 16-bit length field includes the header in IPv4, but not in
+/// IPv6.
 const fn max_payload(source: IpAddr) -> usize {
     if source.is_ipv4() { 65_535 - 20 } else { 65_535 }
 }
@@ -67,17 +69,17 @@ struct Incomplete {
     received: usize,
     /// Payload size in bytes of the whole packet, after the last fragment is received.
     size: Option<usize>,
-    /// Hop limit and class of the first fragment. They become those of the packet.
+    /// Hop limit and class of the first fragment, which the packet gets.
     first: Option<(u8, u8)>,
     /// Bit set of the values of the ECN field in the fragments.
     ecn: u8,
-    /// Memory in bytes that is counted for it.
+    /// Memory in bytes that is counted for this packet.
     charged: usize,
 }
 
 impl Incomplete {
-    /// Adds a fragment; returns true if it is new. `None` discards the packet: overlapping fragments are used
-    /// to evade filters (RFC 5722).
+    /// Adds a fragment; returns true if it is new. Returns `None` if the packet must be discarded:
+    /// overlapping fragments are used to evade filters (RFC 5722).
     fn add(&mut self, fragment: Fragment, packet: &Packet<'_>) -> Option<bool> {
         let bytes = packet.payload;
         let end =
@@ -125,8 +127,8 @@ impl Incomplete {
         self.size == Some(self.received)
     }
 
-    /// Class of the packet. If any fragment has CE, the packet has CE. `None` if some but not all fragments
-    /// are from a sender without ECN, as in Linux (RFC 3168, section 5.3).
+    /// Class of the packet. If any fragment has CE, the packet has CE. `None`, which discards the packet, if
+    /// ECN is used in some fragments and not in others, as in Linux (RFC 3168, section 5.3).
     fn class(&self, first: u8) -> Option<u8> {
         let is_mixed = self.ecn & 1 != 0 && self.ecn != 1;
         let ce = if self.ecn & (1 << CE) == 0 { 0 } else { CE };
@@ -163,7 +165,7 @@ fn frame<P: AsRef<[u8]>>(
 #[derive(Debug)]
 pub(crate) struct Fragments {
     packets: Aging<Key, Incomplete>,
-    /// Memory in bytes that is counted for them.
+    /// Memory in bytes that is counted for all packets.
     charged: usize,
 }
 
@@ -173,8 +175,9 @@ impl Fragments {
         Self { packets: Aging::new(seed, REASSEMBLY_TIMEOUT), charged: 0 }
     }
 
-    /// Adds a fragment; returns a frame with the whole packet if it was the last one missing. An atomic
-    /// fragment is the whole packet. It does not affect others with the same identification (RFC 6946).
+    /// Adds a fragment. If it was the last one missing, returns a frame with the whole packet. An atomic
+    /// fragment is a whole packet, and does not affect other fragments with the same identification (RFC
+    /// 6946).
     pub(crate) fn add(
         &mut self,
         ethernet: EthernetHeader,

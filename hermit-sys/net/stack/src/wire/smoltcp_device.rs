@@ -108,7 +108,7 @@ impl Device for Egress<'_> {
 
 pub(crate) struct Transmission<'a>(&'a mut dyn Link, &'a mut Vec<u8>);
 
-/// Writes a frame that is discarded.
+/// Calls `fill` with a scratch buffer, for a frame that is discarded; returns its result.
 fn fill_scratch<R>(scratch: &mut Vec<u8>, size: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
     scratch.clear();
     scratch.resize(size, 0);

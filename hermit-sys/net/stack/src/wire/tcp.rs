@@ -90,7 +90,7 @@ fn parse_options(mut bytes: &[u8]) -> Options {
     options
 }
 
-/// Writes bytes sequentially; drops those that do not fit.
+/// Writes bytes sequentially; drops bytes that do not fit.
 struct Writer<'a>(&'a mut [u8]);
 
 impl Writer<'_> {

@@ -19,7 +19,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Copies bytes to an offset; returns how many were copied before there was no memory.
+    /// Copies bytes to an offset; returns the number of copied bytes, which is smaller if memory runs out.
     pub(crate) fn write(&mut self, offset: usize, bytes: &[u8], pool: &mut Pool, purpose: Purpose) -> usize {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -34,7 +34,7 @@ impl Chunks {
         written
     }
 
-    /// Returns the memory from `place` to the end of its chunk, which is allocated if it is missing.
+    /// Returns the memory from `place` to the end of its chunk. Allocates the chunk if it is missing.
     fn room_at(&mut self, place: usize, pool: &mut Pool, purpose: Purpose) -> Option<&mut [u8]> {
         let (index, start) = (place / CHUNK, place % CHUNK);
         let chunk = match index.checked_sub(1) {

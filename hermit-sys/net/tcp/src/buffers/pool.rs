@@ -12,10 +12,11 @@ pub(crate) type Chunk = Box<[u8]>;
 /// Divisor of the limit: this part of it may be cached as free chunks.
 const KEPT_PART: usize = 16;
 
-/// Purpose of memory that is taken from a pool. Each purpose may use a part of the limit only, so that memory
-/// that waits for an event cannot prevent this event:
+/// Purpose of memory that is taken from a pool. Each purpose may use only a part of the limit, so that data
+/// that waits for an event cannot take the memory that this event needs:
 ///
-/// - Data after a gap cannot be read until the gap is filled. It leaves room for the data that fills the gap.
+/// - Data after a gap cannot be read until the gap is filled. Such data leaves room for the data that fills
+///   the gap.
 /// - Received data leaves room for sending. A program may write before it reads, and sent data frees its
 ///   memory when it is acknowledged.
 /// - Connections, which peers open, leave room for data.
@@ -43,7 +44,7 @@ impl Purpose {
     }
 }
 
-/// Memory pool of a stack. It bounds the bytes in use and caches some free chunks.
+/// Memory pool of a stack. It bounds the bytes in use and caches a few free chunks.
 #[derive(Debug)]
 pub struct Pool {
     /// Bytes that may be in use.
@@ -89,7 +90,8 @@ impl Pool {
         self.limit.saturating_sub(self.used) / CHUNK
     }
 
-    /// Counts `bytes` of other memory, if the purpose may use as many; returns true if it may.
+    /// Counts `bytes` of memory outside of the chunks, unless this exceeds the part of the purpose. Returns
+    /// true if the bytes are counted.
     #[must_use]
     pub const fn charge(&mut self, bytes: usize, purpose: Purpose) -> bool {
         let fits = self.fits(bytes, purpose);
@@ -115,7 +117,7 @@ impl Pool {
     }
 
     /// Takes a chunk, with its old contents; `None` at the limit and without memory.
-    // Not inlined: the copy of a small message to a chunk that exists would save more registers.
+    // Not inlined: otherwise the copy of a small message to an existing chunk would save more registers.
     #[inline(never)]
     pub(crate) fn take(&mut self, purpose: Purpose) -> Option<Chunk> {
         if !self.charge(CHUNK, purpose) {

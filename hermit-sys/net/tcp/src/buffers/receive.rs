@@ -2,9 +2,9 @@
 //!
 //! Bytes are stored at their offset from the first unread byte, so that data after a gap needs no copy when
 //! the gap is filled. `next` is RCV.NXT, the end of the data in order. `ranges` lists the data after gaps,
-//! and a segment that fills a gap joins them. The most recently changed range is the first one, since SACK
-//! blocks are reported in this order (RFC 2018 §4). Data without room or memory is dropped: the peer
-//! retransmits it.
+//! and a segment that fills a gap joins its neighbors. The most recently changed range is the first one,
+//! since SACK blocks are reported in this order (RFC 2018 §4). Data for which there is no room or memory is
+//! dropped: the peer retransmits it.
 
 use alloc::vec::Vec;
 
@@ -59,7 +59,7 @@ impl ReceiveBuffer {
         self.ready
     }
 
-    /// Maximum number of bytes in it.
+    /// Maximum number of bytes in the buffer.
     pub(crate) const fn limit(&self) -> u32 {
         self.limit
     }
@@ -69,7 +69,7 @@ impl ReceiveBuffer {
         self.limit = limit;
     }
 
-    /// Number of bytes for which there is room, from `next` on.
+    /// Number of bytes after `next` for which there is room.
     pub(crate) const fn room(&self) -> u32 {
         self.limit.saturating_sub(self.ready)
     }
@@ -79,7 +79,7 @@ impl ReceiveBuffer {
         !self.ranges.is_empty()
     }
 
-    /// Stores data that begins at `seq`, as far as there is room and memory for it.
+    /// Stores data that begins at `seq`, as far as there is room and memory for it. Returns the outcome.
     pub(crate) fn insert(&mut self, seq: Seq, bytes: &[u8], pool: &mut Pool) -> Inserted {
         let end = seq + to_u32(bytes.len());
         // The bytes before RCV.NXT are duplicates, which a D-SACK block reports.
@@ -113,7 +113,7 @@ impl ReceiveBuffer {
         Inserted { in_order, is_out_of_order: in_order == 0 && !lacks_memory, lacks_memory, duplicate }
     }
 
-    /// Returns the part of `block` that was received before, after a gap.
+    /// Returns the part of `block` that is in `ranges` already.
     fn overlap(&self, block: SackBlock) -> Option<SackBlock> {
         let parts = self
             .ranges

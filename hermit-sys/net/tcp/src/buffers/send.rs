@@ -4,7 +4,7 @@ use super::chunks::Chunks;
 use super::pool::{Pool, Purpose};
 use super::{to_u32, to_usize};
 
-/// Send buffer, from SND.UNA on.
+/// Send buffer. Its first byte has the number SND.UNA.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     chunks: Chunks,
@@ -18,12 +18,12 @@ impl SendBuffer {
         Self { chunks: Chunks::default(), size: 0, limit }
     }
 
-    /// Number of bytes in it.
+    /// Number of bytes in the buffer.
     pub(crate) const fn size(&self) -> u32 {
         self.size
     }
 
-    /// Maximum number of bytes in it.
+    /// Maximum number of bytes in the buffer.
     pub(crate) const fn limit(&self) -> u32 {
         self.limit
     }

@@ -117,7 +117,8 @@ pub(crate) struct Bbr {
     prior_window: u32,
     /// True if nothing was in flight when data was last sent (BBR.idle_restart).
     is_restarting: bool,
-    /// State that losses have ended, and the bounds before them, for undoing (BBR.undo_state and others).
+    /// State that losses have ended, and the bounds before these losses, to be restored if the losses were
+    /// spurious (BBR.undo_state and others).
     undo: (Option<State>, Bounds),
 }
 
@@ -186,7 +187,7 @@ impl Bbr {
         }
     }
 
-    /// Sets the pacing rate. It does not fall until the path is known to be full (§5.6.2).
+    /// Sets the pacing rate. The rate does not fall until the path is known to be full (§5.6.2).
     fn set_pacing_rate(&mut self, gain: u64) {
         let rate = self.bandwidth().saturating_mul(gain * PACING_SHARE) / 10_000;
         if self.full_pipe.was_full || rate > self.pacing_rate {

@@ -1,9 +1,9 @@
 //! CUBIC (RFC 9438), in integers: windows in bytes, times in milliseconds.
 //!
-//! After a loss, the window is a cubic function of the time. It grows fast at first, is flat around W_max,
-//! the window at the time of the loss, and then grows faster and faster to find more room. K is the time
-//! until it reaches W_max. While Reno would have a larger window, as with short round trips, the window is
-//! Reno's (§4.3). An acknowledgement lets the window grow by fractions of a byte. `Epoch` keeps the
+//! After a loss, the window is a cubic function of the time. W_max is the window at the time of the loss. The
+//! function grows fast at first, is flat around W_max, and then grows faster and faster to find more room. It
+//! reaches W_max at the time K. While Reno would have a larger window, as with short round trips, the window
+//! is Reno's (§4.3). An acknowledgement lets the window grow by fractions of a byte. `Epoch` keeps the
 //! remainders of these divisions.
 
 use super::hystart::SlowStart;
@@ -14,7 +14,7 @@ use crate::seq::Seq;
 /// beta_cubic, 0.7 (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);
 
-/// C, 0.4 segments by cubic second (§5.1): a segment in milliseconds is divided by 10^9 for the cube.
+/// C, 0.4 segments per cubic second (§5.1). Times are in milliseconds, so their cube is also divided by 10^9.
 const C: (u64, u64) = (4, 10_000_000_000);
 
 /// alpha_cubic: 3 (1 - beta) / (1 + beta) (§4.3).
@@ -52,7 +52,7 @@ impl Cubic {
         Self { slow_start: SlowStart::new(nxt), w_max: 0, prior: 0, epoch: None }
     }
 
-    /// Begins congestion avoidance, after slow start or a loss (§4.2, §4.10).
+    /// Returns a new epoch, with which congestion avoidance begins after slow start or a loss (§4.2, §4.10).
     fn begin(&mut self, window: &Window, now: u64) -> Epoch {
         let size = u64::from(window.size);
         if self.w_max < size {
@@ -76,7 +76,7 @@ impl Cubic {
         };
         let (size, bytes) = (u64::from(window.size), u64::from(acked.bytes));
         let (time, rtt) = (acked.now.saturating_sub(epoch.start) / MS, acked.smoothed_rtt / MS);
-        // From the window before the loss on, alpha is 1: Reno's own growth (§4.3).
+        // Once Reno's window has reached the window before the loss, alpha is 1: Reno's own growth (§4.3).
         let alpha = if epoch.reno >= self.prior { (1, 1) } else { ALPHA };
         epoch.reno_acked += bytes * u64::from(window.mss) * alpha.0 / alpha.1;
         epoch.reno += epoch.reno_acked / size;
@@ -109,7 +109,8 @@ impl CongestionControl for Cubic {
 
     fn on_congestion(&mut self, window: &Window, _now: u64) -> u32 {
         let size = u64::from(window.size);
-        // Fast convergence (§4.7): there is less room than before, and another flow gets some of it.
+        // Fast convergence (§4.7): there is less room than before, so this flow leaves a part of it to
+        // others.
         self.w_max = if size < self.w_max { size * (BETA.1 + BETA.0) / (2 * BETA.1) } else { size };
         self.prior = size;
         self.epoch = None;

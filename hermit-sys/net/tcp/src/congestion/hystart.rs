@@ -13,7 +13,7 @@ const CSS_GROWTH_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
 /// Maximum growth by one acknowledgement, in segments (`L` of RFC 9406 §4.3, which proposes 8 without
-/// pacing). A receiver that coalesces segments acknowledges as many at once, 64 KiB. Linux has no maximum.
+/// pacing). A receiver that coalesces segments acknowledges that many, 64 KiB, at once. Linux has no maximum.
 const MAX_GROWTH: u32 = 45;
 
 /// No measurement.
@@ -23,11 +23,11 @@ const NEVER: u64 = u64::MAX;
 ///
 /// RFC 9406 compares the minimum RTTs of whole rounds. In the round in which a queue begins to grow, the
 /// first samples are still low, and the window doubles once more. Here the minimum of a part of a round is
-/// compared. It has at least [`SAMPLES`] samples and lasts an eighth of the RTT, so that a single delayed
+/// compared. A part has at least [`SAMPLES`] samples and lasts an eighth of the RTT, so that a single delayed
 /// burst does not count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
-    /// A round ends when this is acknowledged.
+    /// The round ends when this number is acknowledged.
     round_end: Seq,
     last_round_min: u64,
     round_min: u64,

@@ -2,8 +2,8 @@
 //! the path.
 //!
 //! Each range carries a [`Snapshot`] of the counters at the time when it was sent. When an acknowledgement
-//! delivers the range, the difference of the counters is the number of bytes that were delivered in this
-//! time, which gives a rate. If the owner had nothing to send in this time, the path may be faster than the
+//! delivers the range, the difference of the counters is the number of bytes that were delivered in between,
+//! which gives a rate. If the owner had nothing to send during this time, the path may be faster than the
 //! rate: such samples are marked as application-limited.
 
 use super::rack::is_sent_after;
@@ -22,7 +22,7 @@ pub(super) struct DeliveryRate {
     lost: u32,
     /// Time at which the newest delivered range was sent (C.first_send_time).
     first_sent_at: u64,
-    /// Set if the owner had nothing to send. Samples count again after more than this is delivered
+    /// Set if the owner had nothing to send. Samples count again when `delivered` exceeds this number
     /// (C.app_limited).
     app_limited: Option<Seq>,
     /// Newest range that the present acknowledgement delivers.
@@ -87,7 +87,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Records that a range was marked as lost.
+    /// Records that a range was marked as lost; returns the report for the algorithm.
     pub(super) fn on_lost(&mut self, range: &SentRange, now: u64) -> Lost {
         self.lost = self.lost.wrapping_add(range.size());
         let snapshot = &range.snapshot;
@@ -103,7 +103,7 @@ impl DeliveryRate {
         }
     }
 
-    /// Returns the report of an ECN mark. It counts as the loss of a segment of a full window.
+    /// Returns the loss as which an ECN mark counts: one segment of a full window.
     pub(super) const fn mark(&self, una: Seq, window: &Window, now: u64) -> Lost {
         Lost {
             start: una,
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn rate_is_of_the_longer_interval() {
-        // Sent within 8 ms, acknowledged within 28 ms, and the other way round.
+        // First the interval of the acknowledgements is the longer one, then that of the transmissions.
         assert_eq!(run(&[0, 4, 8], &[20, 24, 28]).rate, 30_000 * 1000 / 28);
         assert_eq!(run(&[0, 20, 40], &[60, 60, 60]).rate, 30_000 * 1000 / 60);
         let sample = run(&[0, 4, 8], &[20, 24, 28]);

@@ -37,7 +37,7 @@ impl Recovery {
         }
         self.rack.on_acknowledgement(self.una(), self.nxt(), ack.dsack.is_some());
         let duplicate = self.count_duplicates(ack, advance);
-        // Undo or end the phase before new losses are looked for: these then begin a recovery of their own.
+        // Undo or end the phase before new losses are detected, so that these begin a recovery of their own.
         self.undo_if_spurious(ack, advance);
         self.finish_phase();
         self.conclude_probe(ack, advance, duplicate > 0);
@@ -63,7 +63,8 @@ impl Recovery {
         }
     }
 
-    /// Removes or marks the ranges that an acknowledgement covers.
+    /// Removes or marks the ranges that an acknowledgement covers; returns the sum of newly delivered bytes,
+    /// and their RTT.
     fn deliver(&mut self, ack: &Acknowledgement<'_>) -> Delivery {
         let mut delivery = Delivery::default();
         let mut has_retransmitted = false;
@@ -105,7 +106,8 @@ impl Recovery {
     }
 
     /// Counts duplicate acknowledgements of a peer without SACK, and marks the segment that they show to be
-    /// lost (RFC 5681 §3.2, RFC 6582 §3.2). Returns the bytes that left the network according to this one.
+    /// lost (RFC 5681 §3.2, RFC 6582 §3.2). Returns the number of bytes that, according to this
+    /// acknowledgement, have left the network.
     fn count_duplicates(&mut self, ack: &Acknowledgement<'_>, advance: u32) -> u32 {
         if self.has_sack {
             return 0;

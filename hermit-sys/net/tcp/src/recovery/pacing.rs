@@ -1,24 +1,26 @@
-//! Pacing: a window of data leaves over a round trip instead of at once, so that short queues hold it (as
-//! Linux's TCP does).
+//! Pacing, as in Linux: a window of data leaves over a round trip instead of at once, so that it fits into
+//! short queues.
 
 use crate::congestion::Window;
 use crate::rtt::{MS, RttEstimator, SECOND};
 
-/// Pacing rate, in percent of a congestion window in a round trip: in the first half of slow start, and
-/// afterwards. It must exceed the rate that the window permits, or it would limit throughput.
+/// Pacing rate, in percent of a congestion window per round trip: in the first half of slow start, and
+/// afterwards. The pacing rate must exceed the rate that the window permits, or it would limit throughput.
 const SLOW_START: u64 = 200;
 const AVOIDANCE: u64 = 120;
 
-/// Minimum RTT below which nothing is paced, since the timer would cost more than the burst. The smoothed RTT
-/// is not compared, because on a connection with little data it is mostly the delay of acknowledgements.
+/// If the minimum RTT is below this time, nothing is paced, since the timer would cost more than the burst.
+/// The smoothed RTT is not used, because on a connection with little data it is mostly the delay of
+/// acknowledgements.
 const MIN_RTT: u64 = MS;
 
-/// Size of a burst: the data that leaves in this time, but at least so many segments. Shorter bursts take
-/// more timers, and delay the acknowledgements that show a loss.
+/// Size of a burst: the data that leaves in `BURST` nanoseconds, but at least `MIN_BURST` segments. Shorter
+/// bursts take more timers, and delay the acknowledgements that show a loss.
 const BURST: u64 = MS;
 const MIN_BURST: u64 = 4;
 
-/// Maximum burst at the rate of an algorithm: the size that a device cuts into segments (TSO).
+/// Maximum size in bytes of a burst, for an algorithm with a rate of its own: the size that a device cuts
+/// into segments (TSO).
 const MAX_BURST: u64 = 64 << 10;
 
 /// State of pacing.
@@ -80,7 +82,7 @@ impl Pacer {
     }
 
     /// Records that `size` bytes were sent, with an algorithm that has a rate of `rate` bytes per second. The
-    /// RTT does not count then.
+    /// RTT is then not used.
     pub(super) fn on_sent_at(&mut self, size: u32, rate: u64, mss: u32, now: u64) {
         if self.is_initial(size) {
             return;
@@ -147,7 +149,7 @@ mod tests {
         (count, (pacer.deadline().unwrap() - 7 * MS) / MICROSECOND)
     }
 
-    /// A late timer has given half of the first segment.
+    /// The pacer allows half a segment more, because its first call counts as late.
     #[test]
     fn burst_of_a_rate_has_a_millisecond_but_4_segments_and_at_most_64_kib() {
         assert_eq!(burst_at(100_000), (5, 45_000));

@@ -1,5 +1,5 @@
 //! Tail loss probes (RFC 8985 §7): when the last segments of a flight are lost, no later segment shows the
-//! loss.
+//! loss. The acknowledgement of a probe does.
 
 use super::{Acknowledgement, Phase, Recovery};
 use crate::congestion::CongestionControl;
@@ -28,8 +28,8 @@ pub(super) fn interval(rtt: &RttEstimator, is_single: bool) -> u64 {
 }
 
 impl Recovery {
-    /// True if the timer may send a probe (§7.2). RFC 8985 sends a single one, and QUIC one after the other
-    /// (RFC 9002 §6.2). This sender sends up to two, if there is time before the timeout.
+    /// True if the timer may send a probe (§7.2). RFC 8985 sends a single probe, and QUIC one probe after the
+    /// other (RFC 9002 §6.2). This sender sends up to two, if there is time before the timeout.
     pub(super) fn may_probe(&self) -> bool {
         let is_open = matches!(self.phase, Phase::Open | Phase::Reduction { .. });
         self.has_sack
@@ -39,9 +39,9 @@ impl Recovery {
     }
 
     /// True if the timer may retransmit the first segment again. RFC 8985 does not probe during a recovery,
-    /// so that the loss of a retransmission at the end of a flight takes a timeout. QUIC probes there, too
-    /// (RFC 9002 §6.2). So does this sender, once for each delivery. The peer has a gap and does not delay
-    /// its acknowledgements.
+    /// so that the loss of a retransmission at the end of a flight takes a timeout. Like QUIC (RFC 9002
+    /// §6.2), this sender probes there, too, once after each delivery of data. The peer has a gap, and so
+    /// does not delay its acknowledgements.
     pub(super) const fn may_repeat(&self) -> bool {
         let is_repairing = matches!(self.phase, Phase::Recovery { .. } | Phase::Loss { .. });
         self.has_sack && is_repairing && self.may_repeat && self.board.sacked() > 0
@@ -78,8 +78,8 @@ impl Recovery {
         }
     }
 
-    /// Uses an acknowledgement to find out if the probe has repaired a loss (§7.4.2). Then the window is
-    /// reduced, since congestion caused this loss, too.
+    /// Uses an acknowledgement to find out if the probe has repaired a loss (§7.4.2). If it has, reduces the
+    /// window, since congestion caused this loss, too.
     pub(super) fn conclude_probe(&mut self, ack: &Acknowledgement<'_>, advance: u32, is_duplicate: bool) {
         let Some(probe) = self.probe else { return };
         if self.una().is_before(probe.end) {

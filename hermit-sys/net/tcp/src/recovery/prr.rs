@@ -53,7 +53,7 @@ mod tests {
     fn window_shrinks_in_proportion_to_what_is_delivered() {
         let mut prr = Prr::new(10_000);
         let (mut in_flight, mut sent) = (9000, 0);
-        // Nine segments are acknowledged, and half as many sent.
+        // Nine segments are acknowledged, and half of this number is sent.
         for _ in 0..9 {
             in_flight -= 1000;
             let window = prr.on_ack(1000, in_flight, (5000, 1000), false);

@@ -100,8 +100,8 @@ impl Rack {
         (self.multiplier * quarter).min(rtt.smoothed().unwrap_or(0))
     }
 
-    /// Marks lost ranges (step 5). Returns the time at which the next range is lost if nothing arrives
-    /// before.
+    /// Marks lost ranges (step 5). Returns the time at which, if nothing arrives before, all ranges that were
+    /// sent before the newest delivered one are lost.
     pub(crate) fn detect_losses(
         &self,
         board: &mut Scoreboard,

@@ -6,9 +6,9 @@ use crate::congestion::CongestionControl;
 use crate::heap_option::HeapOption;
 
 impl Recovery {
-    /// Restores the window if nothing was lost. There are two signs: the original was acknowledged, before
-    /// anything was retransmitted or as its timestamp shows (Eifel, RFC 3522); or all retransmissions were
-    /// duplicates (RFC 3708).
+    /// Restores the window if one of two signs shows that nothing was lost. Either the original transmission
+    /// was acknowledged: nothing was retransmitted yet, or the echoed timestamp is older than the
+    /// retransmission (Eifel, RFC 3522). Or all retransmissions were duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
         let Some(undo) = self.undo.as_mut() else { return };

@@ -6,8 +6,8 @@
 //!
 //! The peer chooses the SACK blocks, so its influence on memory and time is bounded. A block counts only for
 //! the whole segments in it, and so there are never more ranges than segments. There are at most
-//! [`MAX_RANGES`], and the memory of more than [`FREE_RANGES`] is charged to the [`Pool`]. A block that would
-//! need more is ignored, as if the acknowledgement had been lost.
+//! [`MAX_RANGES`] ranges, and the memory of all but [`FREE_RANGES`] is charged to the [`Pool`]. A block that
+//! would need more ranges is ignored, as if the acknowledgement had been lost.
 
 use alloc::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(crate) const MAX_RANGES: usize = 4096;
 /// the pool is in use.
 pub(crate) const FREE_RANGES: usize = 8;
 
-/// Maximum number of ranges that an acknowledgement adds: each of its blocks splits two.
+/// Maximum number of ranges that an acknowledgement adds: each SACK block splits two ranges.
 const SPLITS: usize = 2 * crate::segment::MAX_SACK_BLOCKS;
 
 /// State of a range of sequence numbers that was sent.
@@ -142,8 +142,8 @@ impl Scoreboard {
         self.ranges.capacity() - self.ranges.len()
     }
 
-    /// Makes room for the ranges of the next transmission, and for one more by a retransmission; `false`
-    /// without memory.
+    /// Makes room for the ranges of the next transmission, and for one more that a retransmission splits off;
+    /// `false` without memory.
     pub(crate) fn reserve(&mut self, pool: &mut Pool) -> bool {
         self.spare() >= 2 || self.grow(2, pool)
     }
@@ -374,9 +374,9 @@ impl Scoreboard {
         first.size()
     }
 
-    /// Withdraws all selective acknowledgements if the first range has one. A peer that still had its data
-    /// would have acknowledged this range: it has dropped the data (RFC 2018 §8). The ranges count as in
-    /// flight again.
+    /// Withdraws all selective acknowledgements if the first range has one. A peer that still had the data of
+    /// the first range would have acknowledged it, so the peer has dropped its data (RFC 2018 §8). The ranges
+    /// count as in flight again.
     pub(crate) fn forget_dropped(&mut self) {
         if self.ranges.front().is_none_or(|first| first.state != RangeState::Sacked) {
             return;
@@ -513,7 +513,7 @@ mod tests {
         std::eprintln!("{} ns, {} ranges", start.elapsed().as_nanos() / 1000, board.ranges().count());
     }
 
-    /// Without memory of others a connection still sends, a few ranges at a time.
+    /// Without memory in the pool, a connection still sends, a few ranges at a time.
     #[test]
     fn few_ranges_need_no_memory_of_the_pool() {
         let mut pool = Pool::new(0);
@@ -537,7 +537,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against one state for each byte.
+        /// Compares the scoreboard with a model that has one state for each byte.
         #[test]
         fn scoreboard_agrees_with_a_byte_model(steps in vec((0..5_u8, 0..60_u32, 1..30_u32), 0..80)) {
             let mut board = Scoreboard::new(seq(0));

@@ -34,7 +34,8 @@ impl Recovery {
         Some((timeout, Expiry::Timeout))
     }
 
-    /// Handles the timer, if it has expired. The caller sends the probe.
+    /// Handles the timer, if it has expired; returns the action. If it is [`Expiry::Probe`], the caller sends
+    /// the probe.
     pub(crate) fn on_timer(&mut self, now: u64) -> Option<Expiry> {
         if let Some(pacer) = &mut self.pacer {
             pacer.on_timer(now);

@@ -3,14 +3,15 @@
 use crate::seq::Seq;
 
 /// Use of the congestion window during a window of data, as in Linux (`tcp_cwnd_validate`). It is not
-/// evaluated with each acknowledgement, since several are processed before the device takes the next segment.
+/// evaluated with each acknowledgement, since several acknowledgements are processed before the device takes
+/// the next segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     /// True if the window held data back.
     is_limited: bool,
     /// Maximum number of bytes in flight.
     max_flight: u32,
-    /// Valid until this is acknowledged.
+    /// The values are valid until this number is acknowledged.
     end: Seq,
 }
 

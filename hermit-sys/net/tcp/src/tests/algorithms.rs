@@ -18,7 +18,7 @@ fn path(rtt_ms: u64, loss: u64, queue_percent: u64) -> Path {
     Path { delay: rtt_ms * MS / 2, loss, ns_per_byte: 80, queue, ..Path::IDEAL }
 }
 
-/// Returns the duration of 6 MiB in ms, and the sent bytes in percent of the data.
+/// Returns the duration of a transfer of 6 MiB in ms, and the sent bytes in percent of the data.
 fn duration(seed: u64, algorithm: Algorithm, path: Path) -> (f64, u64) {
     let mut network =
         Network::with(seed, [path; 2], [TOTAL, 0], |parameters| parameters.algorithm = algorithm);
@@ -33,8 +33,8 @@ struct SharedLink {
 }
 
 impl SharedLink {
-    /// Creates flows that begin at the same time and never end. Their acknowledgements have links of their
-    /// own.
+    /// Creates flows that begin at the same time and never end. Their data shares one link; the
+    /// acknowledgements of each flow have a link of their own.
     fn new(seed: u64, path: Path, algorithms: &[Algorithm]) -> Self {
         let flow = |(seed, &algorithm): (u64, &Algorithm)| {
             Network::with(seed, [path; 2], [1 << 40, 0], |parameters| parameters.algorithm = algorithm)
@@ -58,7 +58,7 @@ impl SharedLink {
         self.flows.iter().map(|flow| flow.ends[1].received).collect()
     }
 
-    /// Throughput of each flow from 10 to `end` s, in Mbit/s.
+    /// Throughput of each flow in Mbit/s, from second 10 to second `end`.
     fn throughputs(&mut self, end: u64) -> Vec<f64> {
         self.run_until(10 * SECOND);
         let before = self.received();
@@ -77,7 +77,7 @@ fn bbr_does_not_take_random_losses_for_congestion() {
     assert!(mean(&times).0 < 4000.0, "{times:?}");
 }
 
-/// The only losses would be those of a full queue. Slow start ends before it fills the queue, also if some
+/// On this path, only a full queue loses segments. Slow start ends before it fills the queue, also if some
 /// segments are late.
 #[test]
 #[cfg_attr(miri, ignore = "6 MiB take hours")]
@@ -171,8 +171,8 @@ fn print_durations(rtt: u64, path: Path, (loss, queue): (u64, u64), count: u64) 
     }
 }
 
-/// Throughput of flows that share 100 Mbit/s, from 10 to 40 s, as a table of comma-separated values.
-/// Run by `cargo test -p hermit-tcp --release throughput_on_a_shared_link -- --ignored --nocapture`.
+/// Throughput of flows that share 100 Mbit/s, from second 10 to second 40, as a table of comma-separated
+/// values. Run by `cargo test -p hermit-tcp --release throughput_on_a_shared_link -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn throughput_on_a_shared_link() {

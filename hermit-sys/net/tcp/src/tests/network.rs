@@ -16,7 +16,7 @@ use crate::rtt::{MS, SECOND};
 use crate::segment::{Header, Segment};
 use crate::{Algorithm, Pool, Seq};
 
-/// A generator of random numbers (SplitMix64). A test can be repeated by its seed.
+/// A generator of random numbers (SplitMix64). A test can be repeated with the same seed.
 #[derive(Clone, Debug)]
 pub(super) struct Random(pub(super) u64);
 
@@ -49,7 +49,8 @@ pub(super) struct Path {
     /// Probability that a segment is 2 ms late, after others.
     pub(super) late: u64,
     pub(super) duplication: u64,
-    /// Nanoseconds per byte, and maximum number of bytes that wait for the link; others are dropped.
+    /// Nanoseconds per byte, and maximum number of bytes that wait for the link. Segments beyond it are
+    /// dropped.
     pub(super) ns_per_byte: u64,
     pub(super) queue: u64,
     /// True if segments are marked instead of dropped when the queue is half full.
@@ -90,7 +91,7 @@ struct Packet {
     is_marked: bool,
 }
 
-/// One of the two ends, with its program: it sends `total` bytes and then closes.
+/// One of the two ends, and its program, which sends `total` bytes and then closes.
 pub(super) struct End {
     pub(super) connection: Option<Connection>,
     parameters: Parameters,
@@ -103,7 +104,8 @@ pub(super) struct End {
     /// Time at which the program begins to read.
     pub(super) reads_from: u64,
     read_at: u64,
-    /// Time at which its link has sent everything that waits for it. Several networks may share a link.
+    /// Time at which the link of this end has sent all segments that wait for it. Several networks may share
+    /// a link.
     pub(super) busy_until: Rc<Cell<u64>>,
     pub(super) sent_segments: u64,
     pub(super) sent_bytes: u64,
@@ -118,7 +120,7 @@ pub(super) struct Network {
     packets: Vec<Option<Packet>>,
     queue: BinaryHeap<Reverse<InFlight>>,
     order: u64,
-    /// Numbers of the segments of each end that are dropped, counted from 0. For scripts.
+    /// Segments of each end that are dropped, for scripts: their numbers, counted from 0.
     pub(super) drops: [Vec<u64>; 2],
 }
 

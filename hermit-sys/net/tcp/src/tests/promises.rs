@@ -1,5 +1,5 @@
-//! Packet scripts for guarantees of this end. There is memory for every byte within the advertised window. No
-//! connection lasts forever, unless its program wants that.
+//! Packet scripts for two guarantees of this end: there is memory for every byte within the advertised
+//! window, and no connection lasts forever, unless its program wants that.
 
 use super::network::{Network, Path};
 use super::rfcs::ACCEPTED;
@@ -51,7 +51,7 @@ fn reader_that_pauses_for_hours_keeps_its_connection() {
 /// instead of giving up.
 #[test]
 fn window_is_shut_without_memory() {
-    // Seven eighths are for received data: 7 chunks of 4096 bytes.
+    // Received data may use seven eighths of the memory: 7 chunks of 4096 bytes.
     Script::new().with_memory(8 << 12).run(ACCEPTED).run(
         "
         100 < A 1:28673 ack 1
@@ -178,7 +178,7 @@ fn orphan_that_makes_progress_is_kept() {
     );
 }
 
-/// RFC 9293 §3.8.3, RFC 5482: the owner's limit counts while the window is shut, as in Linux's
+/// RFC 9293 §3.8.3, RFC 5482: the owner's limit also applies while the window is shut, as in Linux's
 /// `tcp_probe_timer`.
 #[test]
 fn user_timeout_counts_while_the_window_is_shut() {
@@ -215,7 +215,7 @@ fn orphan_that_waits_gives_its_memory_to_others() {
 }
 
 /// RFC 2018 §8: data after a gap is dropped when the gap has lasted longer than any retransmission timeout,
-/// and others lack its memory.
+/// and other connections need the memory.
 #[test]
 fn data_behind_an_old_gap_gives_its_memory_to_others() {
     let script = "
@@ -224,7 +224,7 @@ fn data_behind_an_old_gap_gives_its_memory_to_others() {
         200000 < A 30001:30002 ack 1
     ";
     let answer = "200000 > A 1:1 ack 1 sack 30001-30002";
-    // Half of eight chunks is for data after gaps.
+    // Four of the eight chunks may hold data after gaps.
     Script::new().with_memory(8 << 12).run(ACCEPTED).run(&std::format!("{script}\n{answer}"));
     Script::new().run(ACCEPTED).run(&std::format!("{script}\n{answer} 1001-16385"));
 }
@@ -267,8 +267,8 @@ fn timestamp_of_a_forged_segment_is_not_taken_over() {
     );
 }
 
-/// RFC 5927 §4.1: an ICMP message about the SYN quotes its number, and one about the answer quotes the number
-/// of the SYN-ACK.
+/// RFC 5927 §4.1: an ICMP message about the SYN quotes the number of the SYN, and a message about the SYN-ACK
+/// quotes that of the SYN-ACK.
 #[test]
 fn only_a_sent_syn_is_in_flight_before_the_handshake() {
     let mut script = Script::new().run("0 hold\n 0 connect");
@@ -285,7 +285,7 @@ fn only_a_sent_syn_is_in_flight_before_the_handshake() {
     assert!(is_in_flight(&mut script, 1) && !is_in_flight(&mut script, 11));
 }
 
-/// RFC 1191 §6.3: the path MTU that a router reports about the SYN counts for the data.
+/// RFC 1191 §6.3: the path MTU that a router reports about the SYN also limits the segments with data.
 #[test]
 fn path_mtu_of_the_syn_counts_for_data() {
     let mut script = Script::new().run("0 connect\n 0 > S 0:1 mss 1000 wscale 0 sackok");

@@ -102,8 +102,8 @@ fn reordering_window_waits() {
     );
 }
 
-/// RFC 8985 §7: a probe after two round trips without an acknowledgement. The timeout (RFC 6298) then counts
-/// from the probe.
+/// RFC 8985 §7: a probe after two round trips without an acknowledgement. The retransmission timeout (RFC
+/// 6298) then starts with the probe.
 #[test]
 fn tail_loss_is_probed_before_the_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -183,8 +183,8 @@ fn spurious_timeout_is_undone() {
     );
 }
 
-/// RFC 9002 §6.2 in spirit: if a retransmission is lost and no later segment shows it, it is repeated once
-/// before the timeout.
+/// As QUIC does (RFC 9002 §6.2): if a retransmission is lost and no later segment shows it, it is repeated
+/// once before the timeout.
 #[test]
 fn lost_retransmission_is_repeated_before_the_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -205,7 +205,8 @@ fn lost_retransmission_is_repeated_before_the_timeout() {
     );
 }
 
-/// RFC 8985 §7.2, and a second probe if there is time. The acknowledgement of the first one was lost.
+/// RFC 8985 §7.2, and a second probe if there is time before the timeout. The acknowledgement of the first
+/// probe was lost.
 #[test]
 fn short_round_trips_have_two_probes() {
     Script::new().run(
@@ -243,8 +244,8 @@ fn recovery_without_retransmissions_is_undone_when_the_gap_is_filled() {
     );
 }
 
-/// RFC 8985 §6.2: the timestamp shows that the original was late. This is reordering, although it had been
-/// retransmitted. From then on a segment that is late by less than a quarter of the RTT is not lost.
+/// RFC 8985 §6.2: the timestamp shows that the original was late. This is reordering, although the segment
+/// had been retransmitted. Afterwards a segment that is late by less than a quarter of the RTT is not lost.
 #[test]
 fn spurious_retransmission_shows_reordering() {
     Script::new().run(
@@ -285,8 +286,9 @@ fn window_grows_by_each_acknowledgement_of_a_batch() {
     Script::new().run(ACCEPTED).run(&ten_segments()).run(&script);
 }
 
-/// RFC 7323 §4.3: while there is a gap the peer echoes the timestamp before it. The echo therefore does not
-/// date a retransmission that a SACK block acknowledges. The first retransmission was lost.
+/// RFC 7323 §4.3: while there is a gap, the peer echoes the timestamp of the segment before the gap. The echo
+/// therefore does not show when a retransmission was sent that a SACK block acknowledges. The first
+/// retransmission was lost.
 #[test]
 fn lost_retransmission_is_found_by_a_later_one() {
     Script::new().run(

@@ -14,7 +14,7 @@ pub(super) const ACCEPTED: &str = "
     100 state Established
 ";
 
-/// The same without options.
+/// The same handshake without options.
 pub(super) const ACCEPTED_PLAIN: &str = "
     0 < S 0:1 win 64000 mss 1000
     0 > SA 0:1 ack 1 mss 1000
@@ -114,8 +114,8 @@ fn shut_window_is_probed() {
     );
 }
 
-/// RFC 9293 §3.8.6.2.1, MUST-38: data that fits into a small window is sent after a while. passt (2023-03)
-/// does not report more room before.
+/// RFC 9293 §3.8.6.2.1, MUST-38: data that fits into a small window is sent after a while. Before that, passt
+/// (2023-03) does not report more room.
 #[test]
 fn small_window_is_filled_after_the_override_timeout() {
     Script::new().run(ACCEPTED).run(
@@ -132,8 +132,8 @@ fn small_window_is_filled_after_the_override_timeout() {
     );
 }
 
-/// Linux's `tcp_sequence`: both ends have filled the other's window and lost data, or probe while the window
-/// is shut.
+/// Linux's `tcp_sequence`: both ends have filled each other's window and data was lost, or both probe a shut
+/// window.
 #[test]
 fn acknowledgement_from_the_end_of_the_window_counts() {
     let small = || {
@@ -168,7 +168,8 @@ fn acknowledgement_from_the_end_of_the_window_counts() {
     );
 }
 
-/// A probe that could not be sent before its cause was gone must not keep the shut window from being probed.
+/// While the device was full, the cause of a tail loss probe has gone. The late probe must not prevent probes
+/// of the shut window.
 #[test]
 fn late_tail_probe_is_given_up() {
     Script::new().run(ACCEPTED).run(
@@ -185,7 +186,8 @@ fn late_tail_probe_is_given_up() {
     );
 }
 
-/// While the device is full, a due acknowledgement does not delay timers. It is sent when there is room.
+/// While the device is full, a due acknowledgement does not delay timers. The acknowledgement is sent when
+/// there is room.
 #[test]
 fn acknowledgement_waits_for_the_device() {
     Script::new().run(ACCEPTED).run(
@@ -298,8 +300,8 @@ fn congestion_marks_are_echoed_and_heeded() {
     );
 }
 
-/// RFC 3168 §6.1.2: every reduction is reported, also by a loss that a probe repaired (RFC 8985 §7.4), or by
-/// one that SACK blocks show.
+/// RFC 3168 §6.1.2: every reduction is reported, also a reduction because of a loss that a probe has repaired
+/// (RFC 8985 §7.4), or that SACK blocks show.
 #[test]
 fn every_reduction_is_announced_to_an_ecn_peer() {
     Script::new().run(

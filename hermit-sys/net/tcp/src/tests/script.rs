@@ -12,10 +12,10 @@
 //! | `nodelay`, `keepalive IDLE INTERVAL COUNT`, `usertimeout TIME` | options; times in ms |
 //! | `state NAME` | the state is this |
 //!
-//! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Numbers are relative
-//! to the first ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END ...`.
-//! Fields that an expected segment does not name are not compared, except for SACK blocks. Every sent segment
-//! must be expected.
+//! FLAGS are letters of `SAFRPEW` (`E` is ECE, `W` is CWR, `c` a mark of the IP header). Sequence numbers are
+//! relative to the initial ones. OPTIONS are `mss N`, `wscale N`, `sackok`, `ts VALUE ECHO`, `sack START-END
+//! ...`. Fields that an expected segment does not name are not compared, except for SACK blocks. Every sent
+//! segment must be expected.
 
 use core::str::SplitWhitespace;
 use std::collections::VecDeque;
@@ -79,13 +79,14 @@ fn flags(word: &str) -> (Flags, bool) {
     (flags, word.contains('c'))
 }
 
-/// Parses a SACK block `START-END`. The numbers are relative to the first one of the end that receives it.
+/// Parses a SACK block `START-END`. The numbers are relative to `first`, the initial number of the end that
+/// receives the block.
 fn block(word: &str, first: Seq) -> SackBlock {
     let (start, end) = word.split_once('-').unwrap();
     SackBlock { start: first + number(Some(start)), end: first + number(Some(end)) }
 }
 
-/// Parses the segment of a line. `own` is the first number of the end whose data the SACK blocks report.
+/// Parses the segment of a line. The SACK blocks report data of the end with the initial number `own`.
 fn parse(words: &mut SplitWhitespace<'_>, own: Seq) -> Line {
     let mut line = Line::default();
     (line.flags, line.is_marked) = flags(words.next().unwrap());

@@ -16,8 +16,8 @@ fn stream_arrives_over_an_ideal_network() {
     assert_eq!(network.ends[0].sent_bytes, size);
 }
 
-/// Durations in ms of 6 MiB over 100 Mbit/s with round trips of 100 and 200 ms, with receive buffers of at
-/// most 4 MiB that have `size` bytes at the start.
+/// Durations in ms of transfers of 6 MiB over 100 Mbit/s, with round trips of 100 and 200 ms. The receive
+/// buffers have `size` bytes at the start, and at most 4 MiB.
 fn durations(size: u32) -> Vec<u64> {
     let duration = |round_trip| {
         let path =
@@ -71,8 +71,8 @@ fn run_seed(seed: u64, algorithm: Algorithm) {
     }
     let is_done = network.run(4000 * SECOND);
     let [one, other] = &network.ends;
-    // All seven SYNs or their answers may be lost. Then there is no connection, and the first end has timed
-    // out.
+    // All seven SYNs or their answers may be lost. In this case there is no connection, and the first end has
+    // timed out.
     if one.written == 0 && !one.has_finished {
         let failure = one.connection.as_ref().and_then(|connection| connection.failure());
         assert_eq!((failure, network.now), (Some(Failure::TimedOut), 127 * SECOND), "seed {seed}");
@@ -100,7 +100,7 @@ fn streams_arrive_over_random_networks_with_bbr() {
 }
 
 fn run_seeds(algorithm: Algorithm) {
-    // docs/tcp.md has the number of seeds of a long run.
+    // docs/tcp.md states the number of seeds of a long run.
     let few = if cfg!(miri) { 2 } else { 300 };
     let count = std::env::var("HERMIT_TCP_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(few);
     let first = std::env::var("HERMIT_TCP_FIRST").ok().and_then(|first| first.parse().ok()).unwrap_or(0);

@@ -15,17 +15,17 @@ use rustix::io::Errno;
 use super::super::folder::Folder;
 use super::{Handle, Reply, Request, RequestResult, Server};
 
-/// Bit of access(2): may it be written?
+/// Bit of access(2) that asks for write permission.
 const W_OK: u32 = 2;
 
-/// Permission bit of chmod(2): the owner may read it.
+/// Permission bit of chmod(2): the owner may read the file.
 const READ_BY_OWNER: u32 = 0o400;
 
-/// User and group of everything: root, as which the guest's program runs.
+/// User and group of all files, as the guest sees them: root, because the guest's program runs as root.
 const ROOT: u32 = 0;
 
 impl Server {
-    /// Attributes of an inode, or of that of an open file.
+    /// Returns the attributes of an inode, or of the inode of an open file.
     pub(super) fn getattr(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let get: GetattrIn = request.read()?;
         let status = if get.getattr_flags & GETATTR_FH == 0 {
@@ -43,7 +43,7 @@ impl Server {
         let inode = self.nodes.get(request.header.nodeid)?;
         let owners = [(SetattrValid::UID, set.uid), (SetattrValid::GID, set.gid)];
         if owners.iter().any(|&(bit, id)| valid.contains(bit) && id != ROOT) {
-            // Files belong to uhyve's user, which the guest sees as root.
+            // Files belong to uhyve's user, and the guest sees them as root's. Another owner cannot be set.
             return Err(Errno::PERM.into());
         }
         if valid.contains(SetattrValid::SIZE) {
@@ -59,8 +59,8 @@ impl Server {
         reply.write(&self.attr_out(&fstat(&*inode)?))
     }
 
-    /// Sets permission bits. With bits that keep this process's user from opening the file again, it stays
-    /// open as long as the guest refers to it, so that they can be changed once more.
+    /// Sets permission bits. If the bits prevent this process's user from opening the file again, the file is
+    /// kept open as long as the guest refers to it, so that the bits can still be changed.
     fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Errno> {
         let file = self.open_to_change(node)?;
         Folder::set_mode(&file, mode)?;
@@ -70,7 +70,7 @@ impl Server {
         Ok(())
     }
 
-    /// Descriptor by which permissions and times of a node are changed.
+    /// Returns the descriptor with which permissions and times of a node are changed.
     fn open_to_change(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
         match self.nodes.opened(node) {
             Some(file) => Ok(file),
@@ -78,8 +78,8 @@ impl Server {
         }
     }
 
-    /// Sets the size of a file, which needs a file that is open for writing: the guest's, or one for the
-    /// purpose.
+    /// Sets the size of a file. This needs a file that is open for writing: the guest's open file, or one
+    /// that is opened here.
     fn set_size(&self, inode: &OwnedFd, handle: Option<u64>, size: u64) -> Result<(), Errno> {
         match handle {
             Some(handle) => ftruncate(self.file(handle)?, size),
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Size and free space of the file system.
+    /// Returns the size and the free space of the file system.
     pub(super) fn statfs(&self, reply: &mut Reply<'_>) -> RequestResult<()> {
         let status = fstatvfs(&*self.folder.root)?;
         let size = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
@@ -104,7 +104,7 @@ impl Server {
         })
     }
 
-    /// Checks access rights, which are those of uhyve's user.
+    /// Checks access rights. The rights of uhyve's user count.
     pub(super) fn access(&self, request: &mut Request<'_>) -> RequestResult<()> {
         let AccessIn { mask, .. } = request.read()?;
         let inode = self.nodes.get(request.header.nodeid)?;
@@ -114,10 +114,10 @@ impl Server {
         Ok(self.folder.check_access(&inode, mask)?)
     }
 
-    /// Target of a symbolic link.
+    /// Returns the target of a symbolic link.
     pub(super) fn readlink(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let inode = self.nodes.get(request.header.nodeid)?;
-        // ENOENT is how Linux says that it is no symbolic link.
+        // With an empty path, Linux returns ENOENT if the inode is not a symbolic link.
         let target = readlinkat(&*inode, "", Vec::new())
             .map_err(|error| if error == Errno::NOENT { Errno::INVAL } else { error })?;
         reply.write(target.as_bytes())
@@ -129,7 +129,7 @@ impl Server {
         AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: attr(status) }
     }
 
-    /// Descriptor of an open file or directory.
+    /// Returns the descriptor of an open file or directory.
     pub(super) fn descriptor(&self, handle: u64) -> Result<&OwnedFd, Errno> {
         match self.handles.get(handle).ok_or(Errno::BADF)? {
             Handle::File(file) => Ok(file),
@@ -143,11 +143,12 @@ fn timestamps(set: &SetattrIn, valid: SetattrValid) -> Result<Timestamps, Errno>
         let tv_nsec = match (valid.contains(bit), valid.contains(now)) {
             (false, _) => UTIME_OMIT,
             (true, true) => UTIME_NOW,
-            // Larger numbers have other meanings.
+            // Larger numbers have special meanings (UTIME_NOW, UTIME_OMIT), which the guest must not use
+            // here.
             (true, false) if nanoseconds < 1_000_000_000 => nanoseconds.into(),
             (true, false) => return Err(Errno::INVAL),
         };
-        // A time before 1970 is a large number.
+        // A time before 1970 is negative, and arrives as a large unsigned number.
         Ok(Timespec { tv_sec: seconds.cast_signed(), tv_nsec })
     };
     Ok(Timestamps {
@@ -156,7 +157,7 @@ fn timestamps(set: &SetattrIn, valid: SetattrValid) -> Result<Timestamps, Errno>
     })
 }
 
-/// Attributes as the guest sees them: of another owner, and without numbers of devices.
+/// Returns the attributes as the guest sees them: root is the owner, and device numbers are missing.
 pub(super) fn attr(status: &Stat) -> Attr {
     let unsigned = |value: i64| u64::try_from(value).unwrap_or_default();
     let nanoseconds = |value: u64| u32::try_from(value).unwrap_or_default();

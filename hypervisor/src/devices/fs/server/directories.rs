@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::files::checked_size;
 use super::{Handle, Reply, Request, RequestResult, Server};
 
-/// Maximum size in bytes of the entries that are read of a directory at once.
+/// Size in bytes of the buffer for one getdents(2).
 const BUFFER: usize = 32 * 1024;
 
 impl Server {
@@ -26,7 +26,8 @@ impl Server {
         reply.write(&self.open_out(Handle::Directory(Arc::new(directory)))?)
     }
 
-    /// Entries from an offset on, as many as there is room for; none at the end.
+    /// Returns the entries of a directory after an offset, as many as fit into the reply; an empty reply at
+    /// the end.
     pub(super) fn readdir(
         &mut self,
         opcode: Opcode,
@@ -45,14 +46,15 @@ impl Server {
         let found = seek(&*directory, SeekFrom::Start(offset))
             .and_then(|_| self.collect(&directory, &inode, is_plus, &mut records));
         match found {
-            // Entries that were found must be returned: the guest has references to their inodes.
+            // If some entries were already added, they must be returned in spite of the error, because each
+            // counts as a reference of the guest to an inode.
             Err(error) if records.used == 0 && !is_removed(&directory)? => Err(error.into()),
             _ => reply.write(records.bytes.get(..records.used).unwrap_or_default()),
         }
     }
 
-    /// Adds entries from the position of `directory`, whose descriptor as an inode is `inode`, until there is
-    /// no room.
+    /// Adds entries, beginning at the position of `directory`, until there is no more room. `inode` is the
+    /// `O_PATH` descriptor of the directory.
     fn collect(
         &mut self,
         directory: &OwnedFd,
@@ -66,12 +68,12 @@ impl Server {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if records.room() < record_size(name.len(), is_plus) {
-                // An empty reply would mean the end.
+                // Not even one entry fits. An empty reply would mean the end, so this is an error.
                 return Err(Errno::INVAL);
             }
             match self.attributes_of(inode, name, is_plus) {
                 Ok(found) => records.push(&entry, found.as_ref()),
-                // Removed meanwhile.
+                // The entry was removed meanwhile.
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }
@@ -79,9 +81,9 @@ impl Server {
         Ok(())
     }
 
-    /// Attributes of an entry for `Readdirplus`. Returns `None`, which the reply expresses by node 0, for `.`
-    /// and `..`, for names that cannot be looked up, such as mount points, and if there is no room for
-    /// another node.
+    /// Returns the attributes of an entry for `Readdirplus`. Returns `None` for `.` and `..`, for names that
+    /// cannot be looked up, such as mount points, and if there is no room for another node. The reply then
+    /// has node 0.
     fn attributes_of(
         &mut self,
         directory: &OwnedFd,
@@ -101,14 +103,14 @@ impl Server {
     }
 }
 
-/// Returns true if a directory has been removed. It has no entries left, and the end of its list is no error:
-/// getdents(2) has `ENOENT`, which C libraries take for the end; before that, ext4 refuses to seek to
-/// positions that it has given (`EINVAL`).
+/// Returns true if a directory has been removed. Reading a removed directory must find its end, but the host
+/// returns errors: getdents(2) returns `ENOENT`, which C libraries take for the end, and ext4 refuses to seek
+/// even to valid positions (`EINVAL`).
 fn is_removed(directory: &OwnedFd) -> Result<bool, Errno> {
     Ok(fstat(directory)?.st_nlink == 0)
 }
 
-/// Records that are being written.
+/// Directory records of a reply that is being written.
 struct Records {
     bytes: Vec<u8>,
     used: usize,
@@ -125,7 +127,7 @@ impl Records {
             off: entry.next_entry_cookie(),
             namelen: 0,
             kind: match entry.file_type() {
-                // As 0, `DT_UNKNOWN`.
+                // 0 is `DT_UNKNOWN`.
                 FileType::Unknown => 0,
                 known => known.as_raw_mode() >> 12,
             },

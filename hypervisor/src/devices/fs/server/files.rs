@@ -16,7 +16,7 @@ use super::super::vectored;
 use super::{Handle, Reply, Request, RequestResult, Server};
 use crate::devices::virtio::chain::Slices;
 
-/// Kinds of fallocate(2): to reserve space, with or without a change of the size; to punch a hole; to zero.
+/// Permitted flags of fallocate(2): reserve space without a change of the size, punch a hole, zero a range.
 const FALLOCATE: FallocateFlags =
     FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
 
@@ -34,12 +34,13 @@ impl Server {
         reply.write(&self.open_out(Handle::File(file))?)
     }
 
-    /// Refuses to open a file without a free handle, before the open changes anything (`O_CREAT`, `O_TRUNC`).
+    /// Returns an error if there is no free handle. Called before a file is opened, because the open may
+    /// already change something (`O_CREAT`, `O_TRUNC`).
     pub(super) fn require_handle(&self) -> Result<(), Errno> {
         if self.handles.is_full() { Err(Errno::NFILE) } else { Ok(()) }
     }
 
-    /// Opens a file with flags of the guest.
+    /// Opens a file with the guest's flags.
     pub(super) fn open_inode(&self, inode: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
         let is_change = flags.intersects(OFlags::ACCMODE | OFlags::TRUNC);
         if self.policy.is_read_only && is_change {
@@ -48,7 +49,7 @@ impl Server {
         self.folder.reopen(inode, flags - OFlags::DIRECTORY)
     }
 
-    /// Adds a handle.
+    /// Adds a handle, and returns the reply that names it.
     pub(super) fn open_out(&mut self, handle: Handle) -> Result<OpenOut, Errno> {
         let flags = match (self.policy.cache, &handle) {
             (CachePolicy::Auto, _) => OpenReply::empty(),
@@ -87,8 +88,8 @@ impl Server {
         reply.write(&WriteOut { size: u32::try_from(count).unwrap_or(u32::MAX), padding: 0 })
     }
 
-    /// A descriptor of the guest is closed. Nothing is buffered here, but the host's file system may have
-    /// errors to report.
+    /// Handles the close of one of the guest's descriptors. Nothing is buffered here, but the host's file
+    /// system may have errors to report.
     pub(super) fn flush(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let FlushIn { fh, .. } = request.read()?;
         let file = self.file(fh)?;
@@ -114,7 +115,7 @@ impl Server {
         Ok(if fsync_flags & FSYNC_DATASYNC == 0 { fsync(file) } else { fdatasync(file) }?)
     }
 
-    /// Finds data or a hole. The position of the host's file has no other meaning.
+    /// Finds data or a hole. This moves the position of the host's file, which is not used for anything else.
     pub(super) fn lseek(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let LseekIn { fh, offset, whence, .. } = request.read()?;
         let from = match whence {
@@ -132,7 +133,7 @@ impl Server {
         Ok(fallocate(self.file(fh)?, mode.ok_or(Errno::OPNOTSUPP)?, offset, length)?)
     }
 
-    /// The file of a handle.
+    /// Returns the file of a handle.
     pub(super) fn file(&self, handle: u64) -> Result<&OwnedFd, Errno> {
         match self.handles.get(handle).ok_or(Errno::BADF)? {
             Handle::File(file) => Ok(file),
@@ -141,7 +142,7 @@ impl Server {
     }
 }
 
-/// Size of the data of a request, which is limited.
+/// Checks that the size of a request's data is within the limit.
 pub(super) fn checked_size(size: u32) -> Result<usize, Errno> {
     usize::try_from(size).ok().filter(|&size| size <= MAX_DATA).ok_or(Errno::INVAL)
 }

@@ -1,4 +1,4 @@
-//! Names: found, made, renamed, removed.
+//! Requests that find, make, rename and remove names.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,8 @@ use super::super::folder::Folder;
 use super::attributes::attr;
 use super::{Handle, Reply, Request, RequestResult, Server};
 
-/// How often a file is made or opened again that another program removes or makes at the same time.
+/// Maximum number of attempts to create or open a file, while another program creates and removes it at the
+/// same time.
 const MAX_ATTEMPTS: usize = 8;
 
 impl Server {
@@ -21,7 +22,7 @@ impl Server {
     pub(super) fn lookup(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let directory = self.nodes.get(request.header.nodeid)?;
         let entry = match self.find(&directory, request.name()?.bytes()) {
-            // A reply with node 0 lets the guest cache that the name does not exist.
+            // A reply with node 0 permits the guest to cache that the name does not exist.
             Err(Errno::NOENT) if self.policy.cache == CachePolicy::Always && !self.folder.is_gone() => {
                 self.entry(0, None)
             }
@@ -58,7 +59,7 @@ impl Server {
         reply.write(&self.find(&directory, name.bytes())?)
     }
 
-    /// Makes and opens a file, or opens one that exists.
+    /// Creates and opens a file, or opens an existing one.
     pub(super) fn create(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let CreateIn { flags, mode, umask, .. } = request.read()?;
         let directory = self.nodes.get(request.header.nodeid)?;
@@ -73,8 +74,8 @@ impl Server {
         reply.write(&self.open_out(Handle::File(file))?)
     }
 
-    /// Returns descriptors of the inode and of the open file. A file that exists is found before it is
-    /// opened, since open(2) with `O_CREAT` would open a FIFO or a device.
+    /// Returns descriptors of the inode and of the open file. An existing file is looked up and checked
+    /// before it is opened, because open(2) with `O_CREAT` would also open a FIFO or a device.
     fn create_or_open(
         &self,
         directory: &OwnedFd,
@@ -110,7 +111,7 @@ impl Server {
         Ok(Folder::remove(&directory, request.name()?.bytes(), flags)?)
     }
 
-    /// Renames.
+    /// Renames a file or directory, or exchanges two names.
     pub(super) fn rename(&mut self, opcode: Opcode, request: &mut Request<'_>) -> RequestResult<()> {
         let (target, flags) = if opcode == Opcode::Rename2 {
             let Rename2In { newdir, flags, .. } = request.read()?;
@@ -132,12 +133,12 @@ impl Server {
         Ok(self.entry(node, Some(&status)))
     }
 
-    /// An entry, whose node is 0 if the name does not exist.
+    /// Returns an entry. Its node is 0 if the name does not exist.
     fn entry(&self, node: u64, status: Option<&Stat>) -> EntryOut {
         let validity = self.policy.cache.validity();
         EntryOut {
             nodeid: node,
-            // Numbers of nodes are not used again.
+            // Node numbers are never reused, so no generation is needed.
             generation: 0,
             entry_valid: validity.as_secs(),
             attr_valid: validity.as_secs(),
@@ -147,12 +148,13 @@ impl Server {
         }
     }
 
-    /// Refuses to make a file to which the guest could not refer afterwards.
+    /// Returns an error if the table of nodes is full. Called before a file is created, because the guest
+    /// could not refer to the file afterwards.
     fn require_room(&self) -> Result<(), Errno> {
         if self.nodes.is_full() { Err(Errno::NFILE) } else { Ok(()) }
     }
 
-    /// Permission bits of something new. The host's umask applies, too.
+    /// Returns the permission bits for a new file or directory. The host's umask applies, too.
     fn masked(&self, mode: u32, umask: u32) -> u32 {
         if self.session.applies_umask { mode & !umask } else { mode }
     }

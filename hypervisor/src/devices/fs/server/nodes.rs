@@ -17,11 +17,11 @@ type Identity = (u64, u64);
 #[derive(Clone, Debug)]
 struct Inode {
     descriptor: Arc<OwnedFd>,
-    /// The inode is open; otherwise the descriptor only names it (`O_PATH`).
+    /// True if the inode is open. Otherwise the descriptor only refers to it (`O_PATH`).
     is_open: bool,
 }
 
-/// An inode with the number of references that the guest has to it.
+/// An inode, and the number of references that the guest has to it.
 #[derive(Debug)]
 struct Node {
     inode: Inode,
@@ -29,8 +29,9 @@ struct Node {
     references: u64,
 }
 
-/// Inodes by the numbers that the guest has for them. An inode has one number, however many names it has: its
-/// descriptor keeps it, so that its number on the host is not used again meanwhile.
+/// Inodes by node number, by which the guest refers to them. An inode has only one node number, even if it
+/// has several names: it is recognised by its device and inode number on the host. Its descriptor keeps the
+/// inode in use, so the host does not reuse this inode number meanwhile.
 #[derive(Debug)]
 pub(super) struct Nodes {
     root: Inode,
@@ -39,28 +40,28 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Table with the root, and room for `max` other inodes.
+    /// Creates a table with the root, and room for `max` other inodes.
     pub(super) fn new(root: Arc<OwnedFd>, max: usize) -> Self {
         let root = Inode { descriptor: root, is_open: false };
         Self { root, slots: Slots::new(max), numbers: HashMap::new() }
     }
 
-    /// Descriptor of a node, which may be one that only names it (`O_PATH`).
+    /// Returns the descriptor of a node. It may be an `O_PATH` descriptor.
     ///
     /// # Errors
     ///
-    /// `ESTALE`: the guest has no reference to it.
+    /// `ESTALE`: the guest has no reference to the node.
     pub(super) fn get(&self, number: u64) -> Result<Arc<OwnedFd>, Errno> {
         self.inode(number).map(|inode| Arc::clone(&inode.descriptor)).ok_or(Errno::STALE)
     }
 
-    /// Descriptor of a node that is [kept open](Self::keep_open).
+    /// Returns the descriptor of a node that is [kept open](Self::keep_open).
     pub(super) fn opened(&self, number: u64) -> Option<Arc<OwnedFd>> {
         self.inode(number).filter(|inode| inode.is_open).map(|inode| Arc::clone(&inode.descriptor))
     }
 
-    /// Replaces the descriptor of a node by one of the open file, until the guest drops its last reference.
-    /// It does whatever the other one does.
+    /// Replaces the `O_PATH` descriptor of a node by a descriptor of the open file, until the guest drops its
+    /// last reference. The new descriptor can do everything that the old one can.
     pub(super) fn keep_open(&mut self, number: u64, descriptor: Arc<OwnedFd>) {
         let inode = if number == ROOT_NODE {
             Some(&mut self.root)
@@ -84,7 +85,7 @@ impl Nodes {
         self.slots.is_full()
     }
 
-    /// Adds a reference to an inode, and returns its number. `status` has the attributes of the inode.
+    /// Adds a reference to an inode, and returns its node number. `status` has the attributes of the inode.
     ///
     /// # Errors
     ///

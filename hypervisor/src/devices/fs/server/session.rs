@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::super::config::MAX_DATA;
 use super::{Reply, Request, RequestResult, Server, Session};
 
-/// Features that are accepted where the guest offers them.
+/// Features that the server accepts if the guest offers them.
 const SUPPORTED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::ATOMIC_O_TRUNC)
     .union(InitFlags::BIG_WRITES)
@@ -22,7 +22,7 @@ const SUPPORTED: InitFlags = InitFlags::ASYNC_READ
     .union(InitFlags::MAX_PAGES);
 
 impl Server {
-    /// Begins a session; one before it ends.
+    /// Begins a session. A previous session ends.
     pub(super) fn init(&mut self, request: &mut Request<'_>, reply: &mut Reply<'_>) -> RequestResult<()> {
         let init: InitIn = request.read()?;
         self.reset();
@@ -31,12 +31,12 @@ impl Server {
         }
         let mut out = InitOut { major: MAJOR_VERSION, minor: MINOR_VERSION, ..InitOut::default() };
         if init.major > MAJOR_VERSION {
-            // The guest repeats the request with this version.
+            // The guest supports a newer version, and repeats the request with the version in this reply.
             return reply.write(&out);
         }
         let mut flags = InitFlags::from_bits_truncate(init.flags) & SUPPORTED;
         if self.policy.cache == CachePolicy::Always {
-            // The host changes nothing that the guest could have cached.
+            // With this policy the host changes no files, so the guest need not invalidate its cache.
             flags.remove(InitFlags::AUTO_INVAL_DATA);
         }
         self.session = Session { has_begun: true, applies_umask: flags.contains(InitFlags::DONT_MASK) };
@@ -58,7 +58,7 @@ impl Server {
     /// Drops references to several nodes.
     pub(super) fn batch_forget(&mut self, request: &mut Request<'_>) -> RequestResult<()> {
         let BatchForgetIn { count, .. } = request.read()?;
-        // The length of the request, which is limited, bounds the loop.
+        // `count` is untrusted, but the limited length of the request bounds the loop.
         for _ in 0..count {
             let ForgetOne { nodeid, nlookup } = request.read()?;
             self.nodes.forget(nodeid, nlookup);

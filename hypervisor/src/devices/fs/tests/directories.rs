@@ -104,10 +104,10 @@ fn nodes_and_handles_are_bounded_and_returned() {
         }
     };
     assert_eq!((error, nodes.len()), (Errno::NFILE, FilesClient::MAX_DESCRIPTORS / 4 * 3));
-    // A directory to which the guest could not refer is not made.
+    // The directory is not created, because the guest could not refer to it.
     assert_eq!(client.mkdir(ROOT_NODE, "new", 0o777), Err(Errno::NFILE));
     assert!(!client.host("new").exists());
-    // Names are listed nevertheless, for which no node is known.
+    // Names without a node are still listed.
     let directory = (ROOT_NODE, client.opendir(ROOT_NODE).unwrap());
     let (entries, _) = client.entries(directory, 0, 1 << 20, true).unwrap();
     assert_eq!(entries.iter().filter(|(_, node)| *node == 0).count(), 102 - nodes.len());

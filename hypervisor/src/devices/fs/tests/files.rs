@@ -122,7 +122,7 @@ fn attributes_are_set() {
     assert_eq!(client.setattr(node, SetattrValid::MTIME, set), Err(Errno::INVAL));
 }
 
-/// An ordinary user cannot open a file of mode 0 once more.
+/// An ordinary user cannot open a file of mode 0 again, so the device must keep it open.
 #[test]
 fn permissions_that_keep_a_file_from_being_opened_can_be_changed_again() {
     let mut client = Client::new();
@@ -184,7 +184,7 @@ fn storage_requests_reach_the_file() {
         client.request(Opcode::Fsyncdir.number(), 0, fsync.as_bytes()).unwrap();
     }
     let flush = FlushIn { fh, ..FlushIn::default() };
-    // It depends on the file system of temporary files whether it has anything to report.
+    // The result depends on the file system of temporary files: some report errors at close, others do not.
     let flushed = client.request(Opcode::Flush.number(), 0, flush.as_bytes());
     assert!(matches!(flushed, Ok(_) | Err(Errno::NOSYS)), "{flushed:?}");
     let unknown = FlushIn { fh: u64::MAX, ..flush };

@@ -25,7 +25,7 @@ fn limited_mount_serves_requests_at_the_rate() {
         ..InHeader::default()
     };
     let request = [header.as_bytes(), GetattrIn::default().as_bytes()].concat();
-    // A queue that is served again gains nothing by that.
+    // Serving a queue again must not admit more requests.
     for (milliseconds, is_sent, is_served) in [
         (0, true, true),
         (0, true, true),

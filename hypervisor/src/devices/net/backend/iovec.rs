@@ -17,13 +17,13 @@ use smallvec::SmallVec;
 use vm_memory::VolatileSlice;
 use vm_memory::volatile_memory::PtrGuardMut;
 
-/// Maximum number of guest buffers of one call: Linux's `UIO_MAXIOV` (1024) less one for the header.
+/// Maximum number of guest buffers in one call: Linux's `UIO_MAXIOV` (1024), less one buffer for the header.
 pub(in crate::devices::net) const MAX_IOVECS: usize = 1023;
 
-/// List of the buffers of a call. A list of usual length needs no allocation.
+/// List of the buffers of a call. A list of up to 32 buffers needs no allocation.
 type List<T> = SmallVec<[T; 32]>;
 
-/// Reads into `header`, then into guest memory, by one readv(2). Returns the number of bytes read.
+/// Reads into `header`, then into guest memory, with one readv(2). Returns the number of bytes read.
 ///
 /// # Errors
 ///
@@ -45,12 +45,12 @@ pub(in crate::devices::net) fn read(
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Guest memory that a call writes to.
+/// Returns the `struct iovec` of each guest buffer that a call writes to.
 fn targets(guards: &[PtrGuardMut]) -> impl Iterator<Item = iovec> {
     guards.iter().map(|guard| iovec { iov_base: guard.as_ptr().cast(), iov_len: guard.len() })
 }
 
-/// Writes `header`, then guest memory, by one writev(2). Returns the number of bytes written.
+/// Writes `header`, then guest memory, with one writev(2). Returns the number of bytes written.
 ///
 /// # Errors
 ///
@@ -73,8 +73,8 @@ pub(in crate::devices::net) fn write(
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Copies bytes that have arrived at a socket to `header`, then to guest memory, by one recvmsg(2), and
-/// leaves them in the socket. Returns the number of bytes.
+/// Peeks with one recvmsg(2): copies received bytes of a socket to `header`, then to guest memory, and leaves
+/// them in the socket. Returns the number of copied bytes.
 ///
 /// # Errors
 ///
@@ -101,18 +101,19 @@ pub(in crate::devices::net) fn peek(
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Converts a number to the type of a field, which differs between C libraries.
+/// Converts a number to the type of a field. That type differs between C libraries.
 fn to_number<T: TryFrom<usize>>(number: usize) -> io::Result<T> {
     T::try_from(number).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Header of a message without name, buffers and control data. (musl's structure has private padding.)
+/// Returns a message header without name, buffers and control data. (A struct literal cannot express it:
+/// musl's structure has private padding.)
 fn empty_message() -> msghdr {
     // SAFETY: the structure consists of integers and pointers, for which zero is valid.
     unsafe { mem::zeroed() }
 }
 
-/// Removes the first bytes of a TCP socket, as far as they have arrived.
+/// Removes the first bytes of a TCP socket: `count`, or fewer if fewer have arrived. Returns their number.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: before each frame its length, 32 bits
-//! in network byte order.
+//! Frames in a byte stream, as QEMU's `-netdev stream` exchanges them: each frame follows its length, a
+//! 32-bit number in network byte order.
 //!
 //! A stream does not preserve the boundaries of writes: a read may return a part of a frame, or several
 //! frames. [`FrameReader`] collects bytes until it has a whole frame. [`FrameWriter`] keeps the bytes that
@@ -10,7 +10,7 @@ use std::io::{self, Error, ErrorKind};
 
 use crate::devices::net::{MAX_FRAME, MIN_FRAME};
 
-/// Size in bytes of the length before each frame.
+/// Size in bytes of the length field before each frame.
 const LENGTH_SIZE: usize = 4;
 
 /// Size in bytes of the receive buffer, which holds at least one frame of any size.
@@ -18,14 +18,14 @@ const CAPACITY: usize = 128 * 1024;
 
 const _: () = assert!(LENGTH_SIZE + MAX_FRAME <= CAPACITY);
 
-/// Number of unwritten bytes from which on [`FrameWriter`] accepts no further frame.
+/// Number of unwritten bytes at which [`FrameWriter`] stops accepting frames.
 const HIGH_WATER_MARK: usize = 64 * 1024;
 
 /// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct FrameReader {
     buffer: Box<[u8]>,
-    /// Range of the bytes that were read, but not returned yet.
+    /// Range in the buffer of the bytes that were read, but not returned yet.
     start: usize,
     end: usize,
 }
@@ -41,8 +41,9 @@ impl FrameReader {
     ///
     /// # Errors
     ///
-    /// Errors of `read`; the bytes read so far remain in the buffer. [`ErrorKind::UnexpectedEof`] at the end
-    /// of the stream, [`ErrorKind::InvalidData`] for an invalid length; neither can be recovered from.
+    /// Errors of `read`, after which the caller may call again: the bytes read so far remain in the buffer.
+    /// [`ErrorKind::UnexpectedEof`] at the end of the stream and [`ErrorKind::InvalidData`] for an invalid
+    /// length are permanent.
     pub fn next(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<&mut [u8]> {
         loop {
             if let Some(end) = self.frame_end()? {
@@ -59,7 +60,7 @@ impl FrameReader {
         }
     }
 
-    /// End of the next frame in the buffer; `None` if the frame is incomplete.
+    /// Returns the end of the next frame in the buffer; `None` if the frame is incomplete.
     fn frame_end(&self) -> io::Result<Option<usize>> {
         let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
         let Some(&length) = unread.first_chunk::<LENGTH_SIZE>() else { return Ok(None) };
@@ -71,7 +72,7 @@ impl FrameReader {
         Ok((end <= self.end).then_some(end))
     }
 
-    /// Moves the remaining bytes to the front of the buffer, so that there is room for the longest frame.
+    /// Moves the remaining bytes to the front of the buffer, so that the longest frame fits.
     fn compact(&mut self) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -79,24 +80,24 @@ impl FrameReader {
     }
 }
 
-/// Buffers frames, and writes them as far as the receiver accepts them.
+/// Buffers frames until the receiver accepts them.
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     buffer: Vec<u8>,
-    /// Number of bytes at the front of the buffer that are written.
+    /// Number of bytes at the front of the buffer that are already written.
     written: usize,
 }
 
 impl FrameWriter {
-    /// True if another frame may be added.
+    /// Returns true if another frame may be added.
     #[must_use]
     pub fn has_capacity(&self) -> bool {
         self.buffer.len() - self.written < HIGH_WATER_MARK
     }
 
-    /// Adds a frame. The buffer is bounded if frames are added only while [`Self::has_capacity`].
+    /// Adds a frame. The caller checks [`Self::has_capacity`] before, which bounds the buffer.
     pub fn push(&mut self, frame: &[u8]) {
-        // Written bytes are removed only in large numbers, because that moves all bytes after them.
+        // The removal of written bytes moves all bytes after them, so it is worthwhile only for many bytes.
         if self.written >= HIGH_WATER_MARK {
             self.buffer.drain(..self.written);
             self.written = 0;
@@ -141,7 +142,7 @@ mod tests {
         frames.iter().flat_map(prefixed).collect()
     }
 
-    /// Returns all frames before the first error, and its kind.
+    /// Returns all frames before the first error, and the kind of that error.
     fn decode(mut stream: impl Read) -> (Vec<Vec<u8>>, ErrorKind) {
         let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
         loop {
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Reader that returns at most the next of these numbers of bytes at a time.
+    /// Reader of `.0`. Each read returns at most as many bytes as the next number of `.1` says.
     struct Trickle<'a>(&'a [u8], std::iter::Cycle<std::vec::IntoIter<usize>>);
 
     impl Read for Trickle<'_> {

@@ -27,7 +27,7 @@ use crate::devices::net::egress::EgressFilter;
 use crate::devices::net::header::{Offloads, VNET_HEADER_SIZE, VnetHeader};
 use crate::devices::warn_once::WarnOnce;
 
-/// The device file by which programs attach to TUN and TAP interfaces.
+/// The device file with which programs attach to TUN and TAP interfaces.
 const DEVICE: &str = "/dev/net/tun";
 
 /// [`VNET_HEADER_SIZE`] as the argument of an ioctl(2).
@@ -35,7 +35,7 @@ const VNET_HEADER_SIZE_ARGUMENT: libc::c_int = 12;
 
 const _: () = assert!(VNET_HEADER_SIZE == 12);
 
-/// Reason for which a TAP interface cannot be used.
+/// Reason why a TAP interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// The host has no TUN/TAP driver.
@@ -78,7 +78,7 @@ pub enum TapError {
 #[derive(Debug)]
 pub struct Tap {
     file: File,
-    /// A duplicate of `file`, so that epoll(7) can watch for input and for output separately.
+    /// Duplicate of `file`. With two descriptors, epoll(7) watches for input and for output separately.
     output: File,
     mtu: u16,
     /// Egress policy, if the operator asks for one.
@@ -87,8 +87,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Attaches to a TAP interface. A missing one is created, and disappears with this process. `mtu` is the
-    /// requested MTU in bytes; without it, that of the interface.
+    /// Attaches to a TAP interface. Creates the interface if it is missing; Linux removes a created interface
+    /// when this process exits. `mtu` is the requested MTU in bytes; `None` keeps the MTU of the interface.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Tap {
             .map_err(to_error)?;
         let is_new = netdevice::name_to_index(&socket, name).is_err();
         let file = attach(name)?;
-        // A persistent tap may still have the header size and the offloads of the program before.
+        // A persistent tap may still have the header size and the offloads of the previous program.
         ioctl::set_vnet_header_size(&file, VNET_HEADER_SIZE_ARGUMENT).map_err(to_error)?;
         ioctl::set_offloads(&file, Offloads::default()).map_err(to_error)?;
         let ifname = padded(name);
@@ -118,7 +118,7 @@ impl Tap {
         Ok(Self { file, output, mtu, egress: None, refused_frame: WarnOnce::default() })
     }
 
-    /// The interface, with an egress policy for the guest's frames if there is one.
+    /// Returns the interface with this egress filter for the guest's frames; `None` lets all frames pass.
     #[must_use]
     pub fn with_egress(self, egress: Option<EgressFilter>) -> Self {
         Self { egress, ..self }
@@ -130,7 +130,7 @@ impl Tap {
         self.mtu
     }
 
-    /// Handles an error of a write.
+    /// Converts an error of a write into the status of the frame, or into [`Disconnected`].
     fn handle_write_error(&mut self, error: io::Error) -> Result<TxStatus, Disconnected> {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(TxStatus::WouldBlock),
@@ -164,7 +164,8 @@ fn attach(name: &str) -> Result<File, TapError> {
     let file = open()?;
     match ioctl::set_interface(&file, padded(name), false) {
         Ok(()) => return Ok(file),
-        // `EINVAL`: it is not a TAP interface, or one with several queues. The second attempt tells which.
+        // `EINVAL`: the interface is not a TAP interface, or it has several queues. The second attempt
+        // requests several queues, and fails if it is not a TAP interface.
         Err(Errno::INVAL) => {}
         Err(errno) => return Err(tap_error(name, errno)),
     }
@@ -173,7 +174,7 @@ fn attach(name: &str) -> Result<File, TapError> {
     Ok(file)
 }
 
-/// Sets the MTU of a new interface. `EINVAL` means that the MTU is too large.
+/// Sets the MTU of an interface. Linux returns `EINVAL` for a larger MTU than the interface permits.
 fn set_mtu(socket: impl AsFd, name: &str, mtu: u16) -> Result<(), TapError> {
     ioctl::set_mtu(socket, padded(name), mtu).map_err(|errno| match errno {
         Errno::INVAL => TapError::MaxMtu(name.to_owned(), mtu),
@@ -191,7 +192,7 @@ fn tap_error(name: &str, errno: Errno) -> TapError {
     }
 }
 
-/// The interface's name as in a `struct ifreq`: truncated if necessary, padded with zeros.
+/// Returns the name as in a `struct ifreq`: truncated if necessary, padded with zeros.
 fn padded(name: &str) -> [u8; ioctl::IFNAMSIZ] {
     let mut bytes = [0; ioctl::IFNAMSIZ];
     bytes.iter_mut().zip(name.bytes().take(ioctl::IFNAMSIZ - 1)).for_each(|(to, from)| *to = from);

@@ -1,5 +1,5 @@
-//! The backend `user`: the guest's connections become sockets of the host, in this thread. It needs neither
-//! root nor another program.
+//! The backend `user`: each connection of the guest becomes a socket of uhyve. The network thread handles
+//! these sockets, so the backend needs neither root nor another program.
 //!
 //! [`hermit_usernet`] implements the protocols. This module implements the sockets, and moves frames between
 //! the network and the device.
@@ -30,20 +30,21 @@ pub struct User {
     network: UserNetwork<Sockets>,
     sockets: Sockets,
     offloads: Offloads,
-    /// First bytes of a frame.
+    /// Headers of the frame that is being received.
     head: Vec<u8>,
-    /// Number of frames since the last poll.
+    /// Number of frames for the guest since the last poll.
     frames: u32,
 }
 
-/// Time limit for peers to receive the data that the guest has sent before it ended.
+/// Time limit, after the guest has ended, for the delivery of data that the guest has sent.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of frames for the guest after which the sockets are polled.
+/// Number of frames for the guest between two polls of the sockets.
 const FRAMES_BETWEEN_POLLS: u32 = 32;
 
 impl User {
-    /// Network with this configuration. The listeners and ports are those of `config`, in the same order.
+    /// Creates a network. `listeners` and `ports` are the sockets of the forwarded ports in `config`, in the
+    /// same order.
     ///
     /// # Errors
     ///
@@ -64,12 +65,13 @@ impl User {
         })
     }
 
-    /// Descriptor that is readable when sockets have events.
+    /// Returns the descriptor that is readable while events of sockets are pending.
     pub(crate) fn events_fd(&self) -> BorrowedFd<'_> {
         self.sockets.events_fd()
     }
 
-    /// Handles the events of sockets, and timers. Waits for at most `timeout`.
+    /// Handles pending events of sockets, and expired timers. If no event is pending, waits for at most
+    /// `timeout`.
     fn poll(&mut self, timeout: Duration) {
         self.frames = 0;
         for event in self.sockets.events(timeout) {
@@ -78,14 +80,14 @@ impl User {
         self.network.handle_timers(&mut self.sockets);
     }
 
-    /// Makes the input's descriptor readable only for events of sockets and expired timers.
+    /// Makes the descriptor [`Backend::input`] readable only for events of sockets and for the next timer.
     fn wait_for_events(&mut self) {
         self.sockets.withdraw();
         self.sockets.wake_at(self.network.deadline());
     }
 }
 
-/// Header of a frame with this output, whose headers have `head` bytes.
+/// Returns the vnet header of a frame with this offload. `head` is the size in bytes of the frame's headers.
 fn vnet_header(offload: Offload, head: usize) -> VnetHeader {
     let Some((start, offset)) = offload.checksum else { return VnetHeader::default() };
     let head = u16::try_from(head).unwrap_or(u16::MAX);
@@ -102,8 +104,8 @@ impl Backend for User {
         Ok(())
     }
 
-    /// Polls the sockets if there is no frame, and regularly if there are frames: otherwise a flow with much
-    /// data for the guest would keep others from the network.
+    /// Polls the sockets if no frame is queued, and every `FRAMES_BETWEEN_POLLS` frames otherwise: a flow
+    /// with much data for the guest must not starve the others.
     fn may_have_frame(&mut self) -> bool {
         self.frames += 1;
         if self.frames >= FRAMES_BETWEEN_POLLS || !self.network.has_output() {
@@ -117,7 +119,7 @@ impl Backend for User {
     }
 
     fn receive(&mut self, buffers: &[VolatileSlice<'_>]) -> Result<Option<ReceivedFrame>, Disconnected> {
-        // The device offers a byte more than a frame may have.
+        // The device offers one byte more than the longest valid frame, to detect longer ones.
         let max_frame = frames::length(buffers).saturating_sub(1).min(MAX_FRAME);
         let has_large_segments = (self.offloads.tcp4, self.offloads.tcp6);
         self.network.set_limits(Limits { max_frame, has_large_segments });
@@ -129,8 +131,8 @@ impl Backend for User {
         scatter(&self.head, buffers);
         let mut header = vnet_header(output.offload, self.head.len());
         if output.offload.checksum.is_some() && !self.offloads.checksum {
-            // The driver has not negotiated checksum offload. The data is in guest memory already, so it is
-            // copied here to compute its checksum.
+            // The driver has not negotiated checksum offload, so the checksum is computed here. The data is
+            // already in guest memory, and is copied back for that.
             let mut frame = Vec::new();
             gather(&frames::part(buffers, 0..length), &mut frame);
             output.offload.complete(&mut frame);
@@ -157,7 +159,7 @@ impl Backend for User {
     }
 
     fn finish(&mut self) {
-        // Frames for the guest no longer count as events.
+        // The guest receives no more frames, so queued frames must not end the waits below.
         self.sockets.withdraw();
         let start = Instant::now();
         while self.network.has_unsent() {

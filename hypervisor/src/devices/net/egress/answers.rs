@@ -1,21 +1,23 @@
 //! Datagrams that the guest may answer.
 //!
-//! A datagram has no flag that tells an answer from a first one. So a peer at a closed address is remembered
-//! when it sends a datagram to the guest, as a stateful firewall does.
+//! A datagram has no flag that distinguishes an answer from the first datagram of an exchange. So the filter
+//! works like a stateful firewall: when a peer at a closed address sends a datagram to the guest, the filter
+//! remembers the peer, and the guest may answer.
 
 use std::collections::HashSet;
 use std::mem;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Lifetime of a generation. A peer is remembered for at least this time after its last datagram, and for at
-/// most twice this time. The value is that of Linux's `nf_conntrack_udp_timeout_stream`.
+/// Lifetime of a generation. After its last datagram, a peer is remembered for at least this time (unless
+/// [`MAX_PEERS`] is exceeded), and for at most twice this time. The value is that of Linux's
+/// `nf_conntrack_udp_timeout_stream`.
 pub(super) const LIFETIME: Duration = Duration::from_secs(120);
 
 /// Maximum number of peers in a generation.
 pub(super) const MAX_PEERS: usize = 4096;
 
-/// A peer that has sent a datagram to the guest, and their ports.
+/// A peer that has sent a datagram to the guest, and the ports of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) address: IpAddr,
@@ -24,8 +26,9 @@ pub(super) struct Peer {
     pub(super) guest: u16,
 }
 
-/// Peers in two generations, so that none has a time of its own and each operation takes constant time: the
-/// old generation is forgotten when the young one is full, or has lasted for [`LIFETIME`].
+/// Peers in two generations. When the young generation is full or has lasted for [`LIFETIME`], it becomes the
+/// old one, and the previous old generation is forgotten. So peers need no timestamps, and each operation
+/// takes constant time.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     young: HashSet<Peer>,
@@ -43,7 +46,7 @@ impl Answers {
         }
     }
 
-    /// Returns true if a peer is remembered, and renews its lifetime then.
+    /// Returns true if a peer is remembered, and renews the lifetime of such a peer.
     pub(super) fn contains(&mut self, peer: Peer, now: Instant) -> bool {
         self.age(now);
         let is_known = self.young.contains(&peer) || self.old.contains(&peer);

@@ -2,8 +2,8 @@
 //!
 //! On a tap, frames leave uhyve as the guest has made them, so the egress policy is applied to packets. A
 //! packet to an open address passes. A packet to a closed address passes if it opens no connection there: a
-//! TCP segment other than the first SYN, an ICMP reply or error, a request of DHCP, a query to one of the
-//! guest's DNS servers, or a datagram to a peer that has sent one to the guest before. So a guest whose
+//! TCP segment other than the first SYN, an ICMP reply or error, a DHCP request, or a datagram to a peer that
+//! has already sent a datagram to the guest. Queries to the guest's DNS servers pass, too. So a guest whose
 //! egress is closed can still serve clients. `answers` remembers the peers of datagrams; for TCP the filter
 //! needs no state.
 
@@ -15,7 +15,7 @@ use super::headers::{Content, Frame, Packet, parse};
 use crate::devices::warn_once::WarnOnce;
 use hermit_options::egress::EgressPolicy;
 
-/// Number of closed addresses about which there is a warning.
+/// Maximum number of closed addresses about which the filter warns.
 const MAX_WARNINGS: usize = 8;
 
 /// Port of DNS servers.
@@ -33,21 +33,22 @@ const DHCP_V6_SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 pub struct EgressFilter {
     policy: EgressPolicy,
     answers: Answers,
-    /// Closed addresses about which there was a warning.
+    /// Closed addresses about which the filter has warned.
     warned: Vec<IpAddr>,
     malformed: WarnOnce,
 }
 
 impl EgressFilter {
-    /// Filter that applies `policy`.
+    /// Creates a filter that applies `policy`.
     #[must_use]
     pub fn new(policy: EgressPolicy) -> Self {
         Self { policy, answers: Answers::default(), warned: Vec::new(), malformed: WarnOnce::default() }
     }
 
-    /// Decides about a frame of the guest, or the front of one. If the frame may leave, returns the number of
-    /// bytes, from its beginning, on which the decision is based. The caller must send exactly these bytes,
-    /// although the guest may change them meanwhile. Otherwise logs a warning, unless there were enough.
+    /// Decides about a frame of the guest. `frame` may be only the front of the frame. If the frame may
+    /// leave, returns the number of bytes at its beginning on which the decision is based. The caller must
+    /// send exactly these bytes, even if the guest changes its memory meanwhile. If the frame must be
+    /// dropped, returns `None`, and logs a warning unless there were too many.
     pub fn admit(&mut self, frame: &[u8], now: impl FnOnce() -> Instant) -> Option<usize> {
         let packet = match parse(frame) {
             Some(Frame::Arp) => return Some(0),
@@ -66,7 +67,8 @@ impl EgressFilter {
         None
     }
 
-    /// Returns true if a packet to a closed address may leave, because it opens no connection there.
+    /// Returns true if a packet may leave although its destination is closed: it opens no connection, or is a
+    /// query to a DNS server of the guest.
     fn opens_nothing(&mut self, packet: &Packet, now: impl FnOnce() -> Instant) -> bool {
         let Packet { destination: address, content, .. } = *packet;
         match content {
@@ -81,7 +83,7 @@ impl EgressFilter {
         }
     }
 
-    /// Remembers the sender of a datagram to the guest, which the guest may answer.
+    /// Remembers the sender of a datagram to the guest, so that the guest may answer.
     pub fn note(&mut self, frame: &[u8], now: impl FnOnce() -> Instant) {
         let Some(Frame::Ip(Packet { source: address, content, .. })) = parse(frame) else { return };
         let Content::Udp { source, destination } = content else { return };
@@ -90,8 +92,8 @@ impl EgressFilter {
         }
     }
 
-    /// Warns about a closed address: once for each, and for a few addresses only, so that a guest cannot fill
-    /// the host's log.
+    /// Warns about a closed address: once for each address, and only for the first [`MAX_WARNINGS`]
+    /// addresses, so that a guest cannot fill the host's log.
     fn warn(&mut self, address: IpAddr) {
         if !is_worth_a_warning(&mut self.warned, address) {
             return;
@@ -103,8 +105,8 @@ impl EgressFilter {
     }
 }
 
-/// Adds a closed address to those with a warning. Returns false if it had one before, or if there were enough
-/// warnings.
+/// Adds `address` to the addresses with a warning, and returns true. Returns false if the address is among
+/// them, or if there are [`MAX_WARNINGS`] already.
 pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, address: IpAddr) -> bool {
     let is_new = warned.len() < MAX_WARNINGS && !warned.contains(&address);
     if is_new {
@@ -113,7 +115,7 @@ pub(in crate::devices::net) fn is_worth_a_warning(warned: &mut Vec<IpAddr>, addr
     is_new
 }
 
-/// Returns true if a datagram to this address asks for the guest's own address.
+/// Returns true if a datagram to this address and these ports is a DHCP request.
 fn is_dhcp(address: IpAddr, ports: (u16, u16)) -> bool {
     match address {
         IpAddr::V4(address) => address == Ipv4Addr::BROADCAST && ports == DHCP,
@@ -262,7 +264,7 @@ mod tests {
             assert_eq!(filter.admit(&frame(closed, 6, &tcp(4000, SYN)), || start), None);
             assert_eq!(filter.admit(&answer, || start + Duration::from_secs(600)), None);
         }
-        // A peer at an open address needs no memory.
+        // Peers at open addresses are not remembered, because the guest may send to them anyway.
         let mut filter = filter(false, &[]);
         filter.note(&from(&v4("8.8.8.8", 17, &udp(4000, 53))), || unreachable!());
         filter.note(&from(&v4(CLOSED_V4, 6, &tcp(80, SYN))), || unreachable!());

@@ -1,9 +1,11 @@
-//! Parser of a frame's headers, for the egress filter: its addresses, and whether it opens a connection.
+//! Parser of a frame's headers, for the egress filter. It finds the addresses, and whether the frame opens a
+//! connection.
 //!
-//! The parser must not understand a frame in another way than its receiver: a guest could hide a connection
-//! then. So it refuses frames whose meaning depends on the receiver, such as those with a VLAN tag, IPv4
-//! options or a route, and truncated headers. It also returns the number of bytes that it has examined. The
-//! filter's caller sends a copy of these bytes, because the guest may change its memory meanwhile.
+//! The parser and the frame's receiver must understand a frame in the same way. Otherwise a guest could hide
+//! a connection. So the parser refuses truncated headers, and frames that receivers may interpret
+//! differently, such as those with a VLAN tag, IPv4 options or a route. It also returns the number of bytes
+//! that it has examined. The filter's caller sends a copy of these bytes, because the guest may change its
+//! memory meanwhile.
 
 use std::net::IpAddr;
 
@@ -12,7 +14,7 @@ const ETHER_TYPE: usize = 12;
 const ETHERNET: usize = ETHER_TYPE + 2;
 
 /// Size in bytes of an IPv4 header, and offsets of its fields. A header with options is longer, and is
-/// refused: a source route (RFC 791 §3.1) would have the packet sent to another address.
+/// refused: a source route (RFC 791 §3.1) would send the packet to another address.
 const HEADER_V4: usize = 20;
 const FRAGMENT_V4: usize = 6;
 const PROTOCOL_V4: usize = 9;
@@ -21,7 +23,7 @@ const ADDRESSES_V4: usize = 12;
 /// First byte of an IPv4 header without options.
 const VERSION_V4: u8 = 0x45;
 
-/// Bits of an IPv4 header's fragment field without meaning here: reserved, and "don't fragment".
+/// Bits of an IPv4 header's fragment field that the parser ignores: reserved, and "don't fragment".
 const FRAGMENT_FLAGS: u16 = 0xc000;
 
 /// Size in bytes of an IPv6 header, and offsets of its fields.
@@ -42,7 +44,7 @@ const FRAGMENT: u8 = 44;
 const ICMP_V6: u8 = 58;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// Offset in bytes of the flags in a TCP header, and flags (RFC 9293 §3.1).
+/// Offset in bytes of the flags in a TCP header, and values of flags (RFC 9293 §3.1).
 const FLAGS: usize = 13;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -55,7 +57,7 @@ const ANSWERS_V4: [u8; 4] = [0, 3, 11, 12];
 /// membership (RFC 9777) and neighbor discovery (RFC 4861), without those that only a router sends.
 const ANSWERS_V6: [u8; 11] = [1, 2, 3, 4, 129, 131, 132, 133, 135, 136, 143];
 
-/// A frame, as far as it matters to the policy.
+/// The parts of a frame that matter to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// ARP, which stays on the link.
@@ -69,7 +71,7 @@ pub(super) struct Packet {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
     pub(super) content: Content,
-    /// Number of bytes of the frame, from its beginning, that the decision depends on.
+    /// Number of bytes at the beginning of the frame that the decision depends on.
     pub(super) end: usize,
 }
 
@@ -82,13 +84,13 @@ pub(super) enum Content {
     Udp { source: u16, destination: u16 },
     /// A message of ICMP that answers, reports an error, or belongs to the link.
     IcmpAnswer,
-    /// Any other content: another protocol, or a fragment, because only the first fragment of a datagram has
-    /// the ports. The filter assumes that it opens a connection.
+    /// Any other content: another protocol, or a fragment (only the first fragment of a datagram has the
+    /// ports). The filter assumes that such a packet opens a connection.
     Other,
 }
 
-/// Reads the headers of a frame. Returns `None` unless it is ARP or a complete IP packet without source
-/// route. A frame with a VLAN tag is refused, too: it could hide a packet after the tag.
+/// Reads the headers of a frame. Returns `None` unless the frame is ARP or a complete IP packet without a
+/// source route. Also returns `None` for a frame with a VLAN tag: a packet could be hidden after the tag.
 pub(super) fn parse(frame: &[u8]) -> Option<Frame> {
     let (header, packet) = frame.split_at_checked(ETHERNET)?;
     match header.get(ETHER_TYPE..)? {
@@ -123,7 +125,7 @@ fn parse_v6(packet: &[u8]) -> Option<Packet> {
     for _ in 0..=MAX_EXTENSIONS {
         let extension = match protocol {
             HOP_BY_HOP | DESTINATION_OPTIONS => payload,
-            // RFC 8200 §4.4: without segments left, the packet is at its destination.
+            // RFC 8200 §4.4: if Segments Left is zero, the packet has reached the last hop of its route.
             ROUTING if *payload.get(3)? == 0 => payload,
             ROUTING => return None,
             // An atomic fragment is a whole packet (RFC 6946).
@@ -145,7 +147,7 @@ fn parse_v6(packet: &[u8]) -> Option<Packet> {
     None
 }
 
-/// Content of a packet, and the number of bytes of its payload that the decision depends on.
+/// Returns the content of a packet, and the number of bytes of its payload that the decision depends on.
 fn content(protocol: u8, icmp: u8, payload: &[u8]) -> Option<(Content, usize)> {
     Some(match protocol {
         TCP => {
@@ -162,7 +164,7 @@ fn content(protocol: u8, icmp: u8, payload: &[u8]) -> Option<(Content, usize)> {
     })
 }
 
-/// The 16 bits at an offset in bytes, in network byte order.
+/// Returns the 16-bit number in network byte order at `offset`; `None` after the end.
 fn word(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
@@ -258,7 +260,7 @@ mod tests {
             assert_eq!(found.end, frame.len() - 6);
         }
         assert_eq!(parse(&chain(&[60; 9])), None);
-        // A segment is left: the destination is another one.
+        // Segments Left is one: the packet goes on to another destination.
         let mut routed = chain(&[43]);
         routed[14 + 40 + 3] = 1;
         assert_eq!(parse(&routed), None);

@@ -14,14 +14,15 @@ pub trait Interrupt: Debug + Send + Sync {
 
 impl Interrupt for EventFd {
     fn raise(&self) {
-        // Fails only if the counter is at its maximum: then the interrupt is pending anyway.
+        // Fails only if the counter is at its maximum. Then the interrupt is pending anyway.
         let _: std::io::Result<()> = self.write(1);
     }
 }
 
 /// The register `InterruptStatus`: reasons of pending interrupts (virtio 1.2 §4.2.2).
 ///
-/// Outside the device's lock, so that a vCPU can handle an interrupt while the device waits for the host.
+/// It is not behind the device's lock, so that a vCPU can handle an interrupt while the device waits for the
+/// host.
 #[derive(Debug, Default)]
 pub struct InterruptStatus(AtomicU32);
 
@@ -36,7 +37,7 @@ impl InterruptStatus {
         self.0.fetch_or(VIRTIO_MMIO_INT_CONFIG, Ordering::SeqCst);
     }
 
-    /// Value of the register.
+    /// Returns the value of the register.
     #[must_use]
     pub fn read(&self) -> u32 {
         self.0.load(Ordering::SeqCst)

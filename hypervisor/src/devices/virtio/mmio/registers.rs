@@ -2,10 +2,10 @@
 //! on the host.
 //!
 //! The driver initialises a device by setting bits of `Status` in a fixed order (virtio 1.2 §3.1.1). Each
-//! state permits writes to other registers: features after `DRIVER`, virtqueues after `FEATURES_OK`. All
-//! other writes are ignored. After `DRIVER_OK` the queues are processed ([`MmioRegisters::serve`]). If the
-//! driver violates the specification, or the host fails, the device sets `DEVICE_NEEDS_RESET`, and stops
-//! until the driver resets it.
+//! state permits writes only to certain registers: to features after `DRIVER`, to virtqueues after
+//! `FEATURES_OK`. All other writes are ignored. After `DRIVER_OK` the queues are processed
+//! ([`MmioRegisters::serve`]). If the driver violates the specification, or the host fails, the device sets
+//! `DEVICE_NEEDS_RESET`, and stops until the driver resets it.
 //!
 //! `QueueNotify`, `InterruptStatus` and `InterruptACK` are in [`super::MmioTransport`]: an access to them
 //! must not wait for the device.
@@ -80,7 +80,7 @@ pub struct MmioRegisters {
 }
 
 impl MmioRegisters {
-    /// State after a device reset.
+    /// Creates the registers in their state after a device reset.
     ///
     /// # Errors
     ///
@@ -103,19 +103,19 @@ impl MmioRegisters {
         })
     }
 
-    /// `InterruptStatus`, which the transport accesses without the lock around these registers.
+    /// Returns `InterruptStatus`. The transport accesses it without the lock around the other registers.
     #[must_use]
     pub fn interrupts(&self) -> Arc<InterruptStatus> {
         Arc::clone(&self.interrupts)
     }
 
-    /// Number of virtqueues.
+    /// Returns the number of virtqueues.
     #[must_use]
     pub fn queue_count(&self) -> usize {
         self.queues.len()
     }
 
-    /// Maximum number of descriptors of a virtqueue (`QueueNumMax`).
+    /// Returns the maximum number of descriptors of a virtqueue (`QueueNumMax`).
     #[must_use]
     pub fn queue_size(&self, index: usize) -> u16 {
         self.queues.get(index).map_or(0, |queue| queue.queue().max_size())
@@ -155,8 +155,8 @@ impl MmioRegisters {
         self.device.host_ready(index, readiness);
     }
 
-    /// Reads `data.len()` bytes at `offset`. The configuration space has any access width. Other registers
-    /// have 32 bits, and read as zero at any other width.
+    /// Reads `data.len()` bytes at `offset`. The configuration space permits any access width. Other
+    /// registers have 32 bits, and a read of another width returns zero.
     pub fn read(&self, offset: u64, data: &mut [u8]) {
         data.fill(0);
         if let Some(offset) = offset.checked_sub(VIRTIO_MMIO_CONFIG.into()) {
@@ -166,8 +166,8 @@ impl MmioRegisters {
         }
     }
 
-    /// Writes `data` at `offset`. A write of another width than the register's, or one that the device's
-    /// state forbids, is ignored.
+    /// Writes `data` at `offset`. Ignores a write whose width is not the register's, or that the device's
+    /// state forbids.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         if let Some(offset) = offset.checked_sub(VIRTIO_MMIO_CONFIG.into()) {
             self.device.write_config(offset, data);
@@ -176,7 +176,7 @@ impl MmioRegisters {
         }
     }
 
-    /// Processes a queue, up to about [`crate::devices::virtio::WORK_LIMIT`].
+    /// Processes a queue until about [`crate::devices::virtio::WORK_LIMIT`] bytes are processed.
     pub fn serve(&mut self, index: usize) -> ServeOutcome {
         if !self.is_running() {
             return ServeOutcome::IDLE;
@@ -190,8 +190,8 @@ impl MmioRegisters {
                     self.interrupts.set_used_buffer();
                 }
                 if self.device.take_config_change() {
-                    // The driver reads the generation before and after the configuration space, to see that
-                    // it has not changed.
+                    // A driver reads the generation before and after it reads the configuration space, to
+                    // detect a change in between.
                     self.generation = self.generation.wrapping_add(1);
                     self.interrupts.set_config_change();
                     outcome.needs_interrupt = true;
@@ -233,7 +233,7 @@ impl MmioRegisters {
             VIRTIO_MMIO_DRIVER_FEATURES_SEL => self.features.select_accepted(value),
             VIRTIO_MMIO_DRIVER_FEATURES if self.is_negotiating() => self.features.accept_page(value),
             VIRTIO_MMIO_QUEUE_SEL => self.queue_select = value,
-            // A queue may be stopped while the device runs, unlike all other changes of a queue.
+            // Stopping a queue is the only change of a queue that is permitted while the device runs.
             VIRTIO_MMIO_QUEUE_READY if value == 0 => self.stop_queue(),
             _ if self.is_setting_up() => self.write_queue(register, value),
             _ => {}
@@ -288,8 +288,8 @@ impl MmioRegisters {
         self.status & !rest == VIRTIO_CONFIG_S_FEATURES_OK
     }
 
-    /// Writes `Status` (virtio 1.2 §2.1): sets bits in the order of the initialisation, or resets the device
-    /// by 0. A write that clears single bits is ignored.
+    /// Writes `Status` (virtio 1.2 §2.1). The value 0 resets the device. Other writes set bits in the order
+    /// of the initialisation; a write that clears single bits is ignored.
     fn write_status(&mut self, value: u32) {
         if value == 0 {
             return self.reset();
@@ -298,7 +298,7 @@ impl MmioRegisters {
         if clears {
             return;
         }
-        // Each bit, and the one that must be set before it.
+        // Each bit, and the bit that must be set before it.
         let steps = [
             (VIRTIO_CONFIG_S_ACKNOWLEDGE, 0),
             (VIRTIO_CONFIG_S_DRIVER, VIRTIO_CONFIG_S_ACKNOWLEDGE),
@@ -313,7 +313,8 @@ impl MmioRegisters {
         self.status |= value & VIRTIO_CONFIG_S_FAILED;
     }
 
-    /// Sets a bit of `Status`, unless device or driver have failed or the features are not acceptable.
+    /// Sets a bit of `Status`, unless the device or the driver has failed, or the features are not
+    /// acceptable.
     fn set_status_bit(&mut self, bit: u32) {
         let is_broken = self.status & (VIRTIO_CONFIG_S_FAILED | VIRTIO_CONFIG_S_NEEDS_RESET) != 0;
         if is_broken || (bit == VIRTIO_CONFIG_S_FEATURES_OK && !self.features.are_acceptable()) {
@@ -348,7 +349,7 @@ impl MmioRegisters {
     }
 }
 
-/// Processes a queue. Meanwhile the driver's notifications are disabled, because the device examines the ring
+/// Processes a queue. The driver's notifications are disabled meanwhile, because the device examines the ring
 /// anyway.
 fn serve(
     device: &mut dyn VirtioDevice,
@@ -360,8 +361,8 @@ fn serve(
     let before = queue.next_used();
     let progress = device.process(index, queue, memory)?;
     let needs_interrupt = needs_interrupt(queue, memory, before)?;
-    // After the device's last check, the driver may have added chains without a notification: notifications
-    // were still disabled.
+    // The driver may have added chains after the device's last check. It did not notify the device, because
+    // notifications were still disabled, so the ring must be checked again.
     let has_more = progress == QueueProgress::Done && queue.enable_notification(memory)?;
     Ok(ServeOutcome { progress: if has_more { QueueProgress::Yielded } else { progress }, needs_interrupt })
 }

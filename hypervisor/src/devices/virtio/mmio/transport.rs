@@ -1,10 +1,10 @@
 //! MMIO transport: a device on the bus, with the registers' lock, notifications and the interrupt.
 //!
 //! Several threads use a device at once. vCPU threads access its registers. A worker thread processes its
-//! queues. A notification of the driver only signals an eventfd, the queue's kick, and the worker sleeps
-//! until a kick is signalled. It clears the kick, processes the available chains, and raises the interrupt if
-//! the driver wants to be notified. Output may block for as long as its reader does: so it is written after
-//! the lock is released.
+//! queues. A notification of the driver only signals an eventfd, the queue's kick. The worker sleeps until a
+//! kick is signalled. Then it clears the kick, processes the available chains, and raises the interrupt if
+//! the driver wants to be notified. The write of output may block for as long as its reader is slow, so
+//! output is written after the lock is released.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,14 +25,14 @@ const INTERRUPT_STATUS: u64 = VIRTIO_MMIO_INTERRUPT_STATUS as u64;
 /// Offset of `InterruptACK`.
 const INTERRUPT_ACK: u64 = VIRTIO_MMIO_INTERRUPT_ACK as u64;
 
-/// Number of times that a queue is processed up to the work limit before the worker turns to the next event.
+/// Number of times that the worker processes a queue up to the work limit, before it handles the next event.
 const MAX_ROUNDS: usize = 4;
 
 /// MMIO transport of a device: the registers behind a lock, the eventfds of the driver's notifications, and
 /// the interrupt line.
 ///
-/// The lock is held while the device processes a queue, but not while a stream of the host takes output
-/// ([`QueueSink`]). A vCPU that notifies the device or handles its interrupt takes no lock.
+/// The lock is held while the device processes a queue, but not while output is written to a stream of the
+/// host ([`QueueSink`]). A vCPU that notifies the device or handles its interrupt takes no lock.
 #[derive(Debug)]
 pub struct MmioTransport {
     registers: Mutex<MmioRegisters>,
@@ -51,7 +51,7 @@ impl MmioTransport {
     /// Offset of `QueueNotify`, to which the driver writes the index of a queue as 32 bits.
     pub const QUEUE_NOTIFY: u64 = VIRTIO_MMIO_QUEUE_NOTIFY as u64;
 
-    /// Transport of a device after reset.
+    /// Creates the transport of a device, in its state after a reset.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl MmioTransport {
         Ok(Self { registers: Mutex::new(registers), sinks, kicks, interrupts, interrupt })
     }
 
-    /// Kick of each queue. Signalling it equals a write of the queue's index to [`Self::QUEUE_NOTIFY`], so
-    /// that it may be registered as an ioeventfd there.
+    /// Returns the kick of each queue. Signalling a kick has the effect of a write of the queue's index to
+    /// [`Self::QUEUE_NOTIFY`], so a kick may be registered as an ioeventfd there.
     #[must_use]
     pub fn kicks(&self) -> &[EventFd] {
         &self.kicks
@@ -79,13 +79,13 @@ impl MmioTransport {
     /// Signals the kick of a queue. The worker processes the queue then.
     pub fn kick(&self, index: usize) {
         if let Some(kick) = self.kicks.get(index) {
-            // Fails only if the counter is at its maximum: then the kick is pending anyway.
+            // Fails only if the counter is at its maximum. Then the kick is pending anyway.
             let _: io::Result<()> = kick.write(1);
         }
     }
 
     /// Processes a queue, up to `MAX_ROUNDS` times the work limit. The worker must call [`Self::take_kick`]
-    /// before.
+    /// before this function.
     #[must_use]
     pub fn handle_queue(&self, index: usize) -> QueueProgress {
         for _ in 0..MAX_ROUNDS {
@@ -97,8 +97,8 @@ impl MmioTransport {
         QueueProgress::Yielded
     }
 
-    /// Clears the kick of a queue. The worker must call it before it processes the queue: then it finds every
-    /// chain that the kick announces, and a later chain signals a new kick.
+    /// Clears the kick of a queue. The worker must clear the kick before it processes the queue: then
+    /// processing finds every chain that the kick announces, and a later chain signals a new kick.
     pub fn take_kick(&self, index: usize) {
         if let Some(kick) = self.kicks.get(index) {
             // Fails if the kick was not signalled.
@@ -106,8 +106,8 @@ impl MmioTransport {
         }
     }
 
-    /// Processes all output queues until every chain that is available now is used. May be called from any
-    /// thread.
+    /// Processes all output queues until every chain that is available at the time of the call is used. May
+    /// be called from any thread.
     pub fn drain(&self) {
         (0..self.kicks.len()).for_each(|index| self.drain_queue(index));
     }
@@ -123,13 +123,13 @@ impl MmioTransport {
         self.lock().host_ready(index, readiness);
     }
 
-    /// Processes a queue as [`Self::drain`], if it is an output queue.
+    /// Does the same as [`Self::drain`] for one queue, if it is an output queue.
     pub fn drain_queue(&self, index: usize) {
         if !self.lock().is_output(index) {
             return;
         }
-        // The loop is bounded, although the guest may add chains meanwhile. Each round completes at least one
-        // chain, so this many rounds complete all chains that were available before.
+        // The guest may add chains meanwhile, so the number of rounds is bounded. Each round completes at
+        // least one chain, so the rounds complete all chains that were available at the start.
         self.lock().lift_limits();
         let rounds = self.lock().queue_size(index);
         for _ in 0..=rounds {
@@ -137,11 +137,11 @@ impl MmioTransport {
                 return;
             }
         }
-        // Chains that were added meanwhile are left to the worker.
+        // The worker processes chains that were added meanwhile.
         self.kick(index);
     }
 
-    /// Finishes an output queue and its stream. No chain follows.
+    /// Finishes the stream of an output queue. No chain follows.
     pub fn finish_queue(&self, index: usize) {
         if self.lock().is_output(index) {
             self.lock().finish();
@@ -237,7 +237,7 @@ mod tests {
         (transport.unwrap(), driver, counter)
     }
 
-    /// Clears all kicks and returns which were signalled.
+    /// Clears all kicks, and returns for each whether it was signalled.
     fn take_kicks(transport: &MmioTransport) -> Vec<bool> {
         transport.kicks().iter().map(|kick| kick.read().is_ok()).collect()
     }

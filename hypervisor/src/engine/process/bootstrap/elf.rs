@@ -2,9 +2,9 @@
 //!
 //! A new process must set itself up by system calls: confine itself, map the VM's memory, start a thread for
 //! each CPU, and install a seccomp filter. The hypervisor builds the list of these calls in advance, with all
-//! arguments, and stores it in the program. So the program has no logic except the loop, and it can unmap
-//! everything else, because it uses neither a stack nor any other writable memory. It is one read-only
-//! segment at a fixed address: ELF headers, data for system calls, code, the list.
+//! arguments, and stores it in the program. So the program has no logic except the loop. It uses neither a
+//! stack nor any other writable memory, so it can unmap everything else. It is one read-only segment at a
+//! fixed address: ELF headers, data for system calls, code, the list.
 #![expect(unsafe_code, reason = "its instructions are assembled here and read as bytes")]
 
 use std::arch::global_asm;
@@ -34,7 +34,7 @@ const END: u64 = u64::MAX;
 
 global_asm!(
     ".pushsection .rodata.uhyve_guest, \"a\", @progbits",
-    // The compiler may put the functions that read the code into other object files.
+    // Global, because the compiler may put the functions that read the code into other object files.
     ".globl uhyve_guest_code, uhyve_guest_code_end",
     ".hidden uhyve_guest_code, uhyve_guest_code_end",
     "uhyve_guest_code:",
@@ -58,8 +58,8 @@ global_asm!(
     "jnz 2b",
     "cmp qword ptr [rbx - {entry_size}], {clone}",
     "jne 2b",
-    // A new thread waits on a futex until its CPU is started. clone's third argument was the address of its
-    // thread ID.
+    // In a new thread: wait on a futex until the kernel starts this CPU. rdx still holds clone's third
+    // argument, the address of the thread ID.
     "lea rbx, [rdx - {thread}]",
     "3:",
     "mov eax, [rbx + {started}]",
@@ -80,8 +80,9 @@ global_asm!(
     "6:",
     "xor ebp, ebp",
     "jmp rsi",
-    // A system call failed: sends its list entry to the hypervisor, and exits with errno. A failed `sendmsg`
-    // raises SIGILL instead: the seccomp filter, which is installed before it, allows neither.
+    // A system call failed: send its list entry to the hypervisor, and exit with errno. A failed `sendmsg`
+    // raises SIGILL instead, because the seccomp filter is already installed, and allows neither of these
+    // calls.
     "4:",
     "cmp qword ptr [rbx], {sendmsg}",
     "je 7f",
@@ -149,8 +150,7 @@ impl BootstrapElf {
         address
     }
 
-    /// Appends a system call to the list; arguments that are not given are 0. The process exits if the call
-    /// fails.
+    /// Appends a system call to the list. Missing arguments are 0. If the call fails, the process exits.
     pub(super) fn call<const N: usize>(&mut self, number: libc::c_long, arguments: [u64; N]) {
         self.entry(number.cast_unsigned(), arguments);
     }
@@ -163,7 +163,7 @@ impl BootstrapElf {
         }
     }
 
-    /// Returns the file. After the last system call, its code jumps to `entry` with `argument`.
+    /// Returns the ELF file. After the last system call, its code jumps to `entry` with `argument`.
     pub(super) fn finish(mut self, entry: u64, argument: u64) -> Vec<u8> {
         self.entry(END, [argument, entry]);
         let start = self.data(code());
@@ -203,7 +203,7 @@ pub(super) const fn file_offset(address: u64) -> u64 {
     address - BASE
 }
 
-/// Returns the system call's number of a list entry, which the program sends when the call has failed.
+/// Returns the system call's number in a list entry that the program has sent because the call failed.
 pub(in super::super) fn syscall_number(entry: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(*entry.first_chunk()?))
 }

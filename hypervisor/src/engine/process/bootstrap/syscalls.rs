@@ -1,10 +1,10 @@
 //! Bootstrap system calls: they prepare a new process for the guest's kernel.
 //!
-//! The calls confine the process first, and unmap all memory that the host has given it. Then they map the
-//! VM's memory, start a thread for each CPU, and create timers. The last step is the seccomp filter, because
-//! it denies most of the calls before it. Without a debugger, the process sends the filter's listener to the
-//! hypervisor, and waits in its first hypercall until the hypervisor is confined as well. With a debugger, it
-//! waits for its tracers before it installs the filter.
+//! The first calls confine the process, and unmap all memory that the host has given it. The next calls map
+//! the VM's memory, start a thread for each CPU, and create timers. The seccomp filter comes last, because it
+//! denies most of the previous calls. Without a debugger, the process then sends the filter's listener to the
+//! hypervisor, and waits in its first hypercall until the hypervisor is confined as well. With a debugger,
+//! the process waits for its tracers before it installs the filter.
 
 use std::mem::offset_of;
 
@@ -23,17 +23,17 @@ use crate::sandbox;
 /// End of the user address space (arch/x86, `TASK_SIZE_MAX`).
 const TASK_SIZE: u64 = (1 << 47) - 0x1000;
 
-/// Name of the process in lists of processes.
+/// Name of the process as ps(1) shows it.
 const NAME: &[u8] = b"uhyve-guest\0";
 
-/// Limit of the address space (RLIMIT_AS): a multiple of the memory's size, and a constant number of bytes.
-/// The host's page tables take a 512th of the mapped addresses, and more if these are far apart: how far
-/// apart they may be is bounded by [`MappingLimits`].
+/// Limit of the address space (RLIMIT_AS): the memory's size times the first number, plus the second number
+/// of bytes. This bounds the host's page tables, whose size is 1/512 of the mapped addresses, and more if the
+/// mappings are far apart. [`MappingLimits`] bounds the distance between mappings.
 const ADDRESS_SPACE: (u64, u64) = (16, 1 << 30);
 
-/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. The other
-/// signals are for the hypervisor, so that a SIGTERM to the process group does not end the guest first, or
-/// are unblocked by the kernel.
+/// Signals that are not blocked: the exceptions, and SIGTSTP, by which a terminal stops programs. All others
+/// are blocked, so that a SIGTERM to the process group does not end the guest before the hypervisor handles
+/// it. The guest's kernel unblocks the signals that it uses.
 const NOT_BLOCKED: [libc::c_int; 6] =
     [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGTSTP];
 
@@ -65,12 +65,12 @@ pub(in super::super) struct BootstrapConfig {
     /// Entry point of the boot CPU, and its argument.
     pub(in super::super) entry: u64,
     pub(in super::super) argument: u64,
-    /// The seccomp filter reports system calls to tracers ([`super::super::traced`]), which the process waits
-    /// for.
+    /// True if the seccomp filter reports hypercalls to tracers ([`super::super::traced`]). The process then
+    /// waits for its tracers.
     pub(in super::super) is_traced: bool,
-    /// The process is the first one of a PID namespace.
+    /// True if the process is the first one of a PID namespace.
     pub(in super::super) has_pid_namespace: bool,
-    /// Kinds of speculative execution that the process disables, which the host permits.
+    /// Kinds of speculative execution that the process disables. The host must permit it to disable them.
     pub(in super::super) disabled_speculation: Vec<SpeculationFeature>,
 }
 
@@ -83,8 +83,8 @@ pub(in super::super) struct BootstrapProgram {
     pub(in super::super) pid_offset: u64,
 }
 
-/// Builds the program. The descriptor of the filter's listener will be `listener`. `has_ruleset` is true if
-/// the process has a [`RULESET_FD`].
+/// Builds the program. `listener` is the number that the descriptor of the filter's listener will have.
+/// `has_ruleset` is true if the process has a [`RULESET_FD`].
 pub(in super::super) fn build(
     config: &BootstrapConfig,
     listener: u32,
@@ -93,7 +93,8 @@ pub(in super::super) fn build(
     let mut elf = BootstrapElf::new();
     confine(&mut elf, config, has_ruleset);
     if !config.is_traced {
-        // Other processes of the user get no access to memory and descriptors. A tracer needs that access.
+        // This denies other processes of the user access to memory and descriptors. A tracer needs that
+        // access.
         elf.call(libc::SYS_prctl, [flag(libc::PR_SET_DUMPABLE), 0]);
     }
     for mapping in &config.mappings {
@@ -114,7 +115,7 @@ pub(in super::super) fn build(
         elf.call(libc::SYS_sendmsg, [CONTROL_FD.into(), address, 0]);
         elf.call(libc::SYS_close, [listener.into()]);
         elf.call(libc::SYS_close, [CONTROL_FD.into()]);
-        // The hypervisor responds to it after all of its threads are confined.
+        // The hypervisor responds to this hypercall after all of its own threads are confined.
         elf.call(CALL.cast_signed(), []);
         pid_offset
     };
@@ -125,11 +126,13 @@ pub(in super::super) fn build(
 fn wait_for_tracers(elf: &mut BootstrapElf) {
     let byte = elf.data(&[0]);
     elf.call(libc::SYS_write, [CONTROL_FD.into(), byte, 1]);
-    // The buffer is empty, because the program has no writable memory: the byte stays in the socket.
+    // The program has no writable memory, so it receives with an empty buffer, and the byte stays in the
+    // socket.
     elf.call(libc::SYS_recvfrom, [CONTROL_FD.into()]);
 }
 
-/// Drops privileges and memory that the guest does not need, in ways that all threads inherit.
+/// Drops privileges and memory that the guest does not need. Threads that start later inherit the
+/// restrictions.
 fn confine(elf: &mut BootstrapElf, config: &BootstrapConfig, has_ruleset: bool) {
     elf.call(libc::SYS_prctl, [flag(libc::PR_SET_PDEATHSIG), flag(libc::SIGKILL)]);
     let name = elf.data(NAME);
@@ -182,7 +185,7 @@ fn start_threads(elf: &mut BootstrapElf, config: &BootstrapConfig) {
     }
 }
 
-/// Installs the filter, and returns the offset in the file at which it needs the process's ID.
+/// Installs the filter. Returns the offset in the file at which the process's ID must be written.
 fn install(elf: &mut BootstrapElf, filter: &Filter, flags: libc::c_ulong) -> u64 {
     let instructions = elf.data(&filter.bytes);
     // `struct sock_fprog`.
@@ -219,7 +222,7 @@ mod tests {
     use hermit_interface::process::ADDRESSES;
     use rustix::process::SpeculationFeature as Feature;
 
-    /// Arguments of the calls by which a bootstrap program disables these features.
+    /// Returns the arguments of the calls by which a bootstrap program disables these features.
     fn speculation_calls(features: &[Feature]) -> Vec<[u64; 3]> {
         let config = BootstrapConfig {
             mappings: Vec::new(),

@@ -72,7 +72,7 @@ const LISTED: [c_long; 14] = [
     libc::SYS_timer_settime,
 ];
 
-/// Whatever the hypervisor does, it cannot let the guest make such a call.
+/// The verdict is to kill the process, so the hypervisor cannot let the guest make such a call.
 #[test]
 fn unlisted_calls_kill_the_process() {
     for action in [HypercallAction::Notify, HypercallAction::Trace] {

@@ -24,7 +24,8 @@ fn write(thread: Pid, number: usize, value: u64) -> Result<()> {
 
 /// Sets the hardware breakpoints of a stopped thread.
 pub(super) fn set(thread: Pid, control: &DebugControl) -> Result<()> {
-    // The kernel checks an address against DR7 if its breakpoint is enabled there.
+    // Disables all breakpoints first: the kernel checks a new address against the length of a breakpoint that
+    // is enabled in DR7.
     write(thread, DR7, 0)?;
     if control.hardware.iter().all(Option::is_none) {
         return Ok(());
@@ -35,7 +36,7 @@ pub(super) fn set(thread: Pid, control: &DebugControl) -> Result<()> {
     write(thread, DR7, control.dr7())
 }
 
-/// Reads which hardware breakpoints were hit, a bit for each, and clears DR6.
+/// Returns a bit mask of the hardware breakpoints that were hit, and clears DR6.
 pub(super) fn take_hits(thread: Pid) -> Result<u8> {
     let dr6 = ptrace::read_user(thread, user_offset(DR6))?.cast_unsigned();
     write(thread, DR6, 0)?;

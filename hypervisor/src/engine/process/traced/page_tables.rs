@@ -1,17 +1,17 @@
-//! Address translation by the guest's page tables.
+//! Address translation with the guest's page tables.
 
 use hermit_paging::{PageTable, TableMemory};
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::memory::Memory;
 
-/// Read-only view of page tables, whose entries may hold any address.
+/// Read-only view of the guest's page tables. Their entries are untrusted, and may hold any address.
 #[derive(Debug)]
 struct GuestTables<'a>(&'a Memory);
 
 impl TableMemory for GuestTables<'_> {
     fn read(&self, slot: u64) -> u64 {
-        // An address without memory reads as an entry that is not present.
+        // An address without memory reads as 0, an entry that is not present.
         self.0.guest().read_obj(GuestAddress(slot)).unwrap_or(0)
     }
 
@@ -24,7 +24,8 @@ impl TableMemory for GuestTables<'_> {
     fn free(&mut self, _table: u64) {}
 }
 
-/// Translates a virtual address by the page tables at physical address `root`.
+/// Translates a virtual address with the page tables at physical address `root`. Returns `None` if it is not
+/// mapped.
 pub(super) fn translate(memory: &Memory, root: u64, address: u64) -> Option<u64> {
     let found = PageTable::at(root).translate(&GuestTables(memory), address)?;
     Some(found.physical)

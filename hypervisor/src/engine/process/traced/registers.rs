@@ -14,7 +14,7 @@ use crate::engine::debug::{FpuState, Registers};
 /// Value of `orig_rax` outside a system call.
 const NO_CALL: u64 = u64::MAX;
 
-/// Results of a system call that a stop has interrupted and that the kernel restarts (linux/errno.h:
+/// Results by which the kernel marks an interrupted system call that it will restart (linux/errno.h:
 /// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK).
 const RESTART: [i64; 4] = [-512, -513, -514, -516];
 
@@ -48,7 +48,7 @@ pub(super) fn rewind_breakpoint(thread: Pid) -> Result<u64> {
     move_rip(thread, -1)
 }
 
-/// Undoes [`rewind_breakpoint`].
+/// Undoes [`rewind_breakpoint`], and returns the new instruction pointer.
 pub(super) fn skip_breakpoint(thread: Pid) -> Result<u64> {
     move_rip(thread, 1)
 }
@@ -67,7 +67,7 @@ pub(super) fn system_call(thread: Pid) -> Result<seccomp_data> {
     let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     Ok(seccomp_data {
         nr: i32::from_le_bytes([a, b, c, d]),
-        // Not read: the filter kills a process that makes a call of another architecture.
+        // Not needed: the filter kills a process that makes a call of another architecture.
         arch: 0,
         instruction_pointer: registers.rip,
         args,
@@ -84,8 +84,8 @@ pub(super) fn respond(thread: Pid, response: CallResponse) -> Result<()> {
     ptrace::setregs(thread, completed(registers, result))
 }
 
-/// Completes with EINTR a system call that a stop has interrupted, as a signal could at any time. Otherwise
-/// the kernel would restart it, and a single step would last until it returns.
+/// Makes a system call that a stop has interrupted fail with EINTR, as a signal could at any time. Otherwise
+/// the kernel would restart the call, and a single step would last until the call returns.
 pub(super) fn end_interrupted_call(thread: Pid) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
     if registers.orig_rax == NO_CALL || !RESTART.contains(&registers.rax.cast_signed()) {
@@ -94,7 +94,7 @@ pub(super) fn end_interrupted_call(thread: Pid) -> Result<()> {
     ptrace::setregs(thread, completed(registers, (-libc::EINTR).into()))
 }
 
-/// Registers after the system call has returned `result`.
+/// Returns the registers after the system call has returned `result`.
 const fn completed(registers: user_regs_struct, result: i64) -> user_regs_struct {
     user_regs_struct { orig_rax: NO_CALL, rax: result.cast_unsigned(), ..registers }
 }
@@ -120,7 +120,7 @@ fn from_user(from: &user_regs_struct, fpu: FpuState) -> Registers {
 
 fn change(registers: &mut user_regs_struct, wanted: &Registers) {
     let [rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15] = wanted.general;
-    // The kernel must not restart an interrupted system call at another address.
+    // If the debugger moves rip, the kernel must not restart an interrupted system call there.
     let orig_rax = if registers.rip == wanted.rip { registers.orig_rax } else { NO_CALL };
     let Registers { rip, rflags: eflags, fs_base, gs_base, .. } = *wanted;
     *registers = user_regs_struct {

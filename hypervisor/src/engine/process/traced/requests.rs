@@ -1,5 +1,5 @@
-//! Requests of ptrace(2) that nix does not have for each C library: by the system call itself, since the C
-//! libraries declare its function differently.
+//! ptrace(2) requests that nix does not offer for every C library. They use the system call directly, because
+//! the C libraries declare the function ptrace differently.
 #![expect(unsafe_code, reason = "nix lacks these ptrace requests")]
 
 use std::ffi::c_void;
@@ -23,8 +23,8 @@ const SET_SIZE: usize = size_of::<u64>();
 ///
 /// # Safety
 ///
-/// `address` and `data` must be valid arguments of the request (ptrace(2)). Pointers among them must be valid
-/// for the accesses that it makes.
+/// `address` and `data` must be valid arguments of the request (ptrace(2)). If they are pointers, they must
+/// be valid for the accesses that the request makes.
 unsafe fn request<T>(number: u32, thread: Pid, address: *const c_void, data: *mut T) -> Result<c_long> {
     // SAFETY: the caller guarantees that the arguments are valid for the request, and that the kernel may
     // access the memory that they point to. Apart from that, no request here changes this process.
@@ -59,7 +59,8 @@ pub(super) fn pending_signal(thread: Pid, index: u64) -> Result<Option<i32>> {
     if count == 0 {
         return Ok(None);
     }
-    // SAFETY: the request returns the number of entries that it has written; it is neither an error nor 0.
+    // SAFETY: the request returns the number of entries that it has written. The result was neither an error
+    // nor 0, so it has written the entry.
     Ok(Some(unsafe { found.assume_init() }.si_signo))
 }
 

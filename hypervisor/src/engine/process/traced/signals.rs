@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use super::requests;
 
-/// Signals that are the guest's interrupts.
+/// Set of the signals that serve as interrupts of the guest.
 pub(super) const INTERRUPTS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
 
 /// Bit of a signal in a signal set.
@@ -15,7 +15,7 @@ const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Returns whether a signal is pending for a stopped thread.
+/// Returns true if a signal is pending for a stopped thread.
 pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     for index in 0.. {
         match requests::pending_signal(thread, index)? {
@@ -27,11 +27,12 @@ pub(super) fn is_pending(thread: Pid, signal: Signal) -> Result<bool> {
     Ok(false)
 }
 
-/// Computes the signal mask after a single step during which interrupts were blocked: `before` is the mask
-/// without that block, `now` the one after the step.
+/// Returns the signal mask to restore after a single step during which the tracer has blocked interrupts.
+/// `before` is the mask before the tracer blocked them, `now` is the mask after the step.
 pub(super) const fn mask_after_step(before: u64, now: u64) -> u64 {
-    // The only instruction that blocks interrupts is the return from a handler, during which all of them are
-    // blocked before.
+    // Interrupts that were not blocked before were blocked only by the tracer, so they are unblocked. The
+    // step itself cannot have blocked them: only the return from a handler changes the mask, and in a handler
+    // all interrupts are blocked.
     now & !(INTERRUPTS & !before)
 }
 

@@ -1,9 +1,9 @@
 //! Traced thread: its stops, and how it is resumed.
 //!
-//! ptrace(2) has one event loop for each thread: the tracer resumes the tracee, and waitpid(2) reports why it
-//! has stopped next. [`Tracee`] turns these reports into a [`TraceStop`]. Two difficulties make it longer
-//! than that. SIGKILL can end any stop, at any time, so each request may fail with `ESRCH`. And a single step
-//! must not be interrupted by timer or interrupt signals of the guest, so they are blocked during the step.
+//! A tracer resumes its tracee with ptrace(2), and then waitpid(2) reports the next stop and its reason.
+//! [`Tracee`] converts these reports into a [`TraceStop`]. There are two difficulties. SIGKILL can end any
+//! stop at any time, so each request may fail with `ESRCH`. And the guest's timer and interrupt signals must
+//! not interrupt a single step, so they are blocked during the step.
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -21,7 +21,7 @@ const EVENT_STOP: i32 = 128;
 #[derive(Debug)]
 pub(super) struct Tracee {
     pub(super) thread: Pid,
-    /// Signal mask before a step blocked interrupts.
+    /// During a step: the signal mask from before the tracer blocked interrupts.
     mask_before_step: Option<u64>,
 }
 
@@ -32,15 +32,15 @@ pub(super) enum ResumeMode {
     Continue,
     /// Execute one instruction with interrupts blocked.
     Step,
-    /// Execute one instruction, or a signal delivery.
+    /// Execute one instruction, or enter a signal handler. Interrupts are not blocked.
     StepWithSignals,
 }
 
 /// Why a tracee has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceStop {
-    /// The tracer has interrupted the tracee after a signal of its own, or the tracee was stopped from
-    /// outside.
+    /// The tracer received a signal and therefore interrupted the tracee, or another process stopped the
+    /// tracee.
     Interrupted,
     /// The tracee is about to make a hypercall.
     Hypercall,
@@ -50,34 +50,37 @@ pub(super) enum TraceStop {
     Exited(ExitStatus),
 }
 
-/// Reaction if the tracee exits and its status is not known yet.
+/// Reaction to the exit of a tracee whose exit status is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnExit {
-    /// Wait for the report of its end, which has the status unless another thread has reaped it.
+    /// Wait for the report of its end. The report has the status, unless another thread has reaped the
+    /// tracee.
     AwaitStatus,
     /// Return without the status.
     Return,
 }
 
 impl Tracee {
-    /// Creates the tracee of a thread that is not seized.
+    /// Creates the [`Tracee`] of a thread that is not seized yet.
     pub(super) const fn new(thread: Pid) -> Self {
         Self { thread, mask_before_step: None }
     }
 
-    /// Seizes the thread, and stops it, unless it exits meanwhile. Its process is killed when the calling
-    /// thread exits.
+    /// Seizes the thread and stops it, unless it exits meanwhile. From now on, the kernel kills the tracee's
+    /// process when the calling thread exits.
     pub(super) fn seize(&mut self) -> nix::Result<TraceStop> {
         let options =
             Options::PTRACE_O_EXITKILL | Options::PTRACE_O_TRACESECCOMP | Options::PTRACE_O_TRACEEXIT;
         ptrace::seize(self.thread, options)?;
         ptrace::interrupt(self.thread)?;
-        // The other tracers wait for this one at a barrier. If this tracee is the process's first thread, its
-        // end is reported only after theirs, so this call must not wait for the status.
+        // The other tracers wait for this one at a barrier, so this call must not wait for the exit status.
+        // If the tracee is the process's first thread, the kernel reports its end only after the other
+        // tracers have reaped theirs, which would deadlock.
         self.next_stop(OnExit::Return)
     }
 
-    /// Resumes the tracee, and delivers `signal` to it if it stopped for one.
+    /// Resumes the tracee, and delivers `signal` to it. Only a tracee that has stopped for a signal may get
+    /// one.
     pub(super) fn resume(&mut self, mode: ResumeMode, signal: Option<Signal>) -> nix::Result<()> {
         let thread = self.thread;
         let result = match mode {
@@ -90,7 +93,8 @@ impl Tracee {
 
     /// Blocks interrupts for a step.
     fn prepare_step(&mut self, signal: Option<Signal>) -> nix::Result<()> {
-        // The step enters the handler of an exception: its frame must hold the original signal mask.
+        // This step enters a signal handler. Its signal frame must hold the original mask, so interrupts stay
+        // unblocked.
         if signal.is_some() {
             return Ok(());
         }
@@ -110,7 +114,7 @@ impl Tracee {
         let stop = loop {
             match waitpid(self.thread, Some(WaitPidFlag::__WALL)) {
                 Err(Errno::EINTR) => match ptrace::interrupt(self.thread) {
-                    // It is exiting (EIO), or has exited.
+                    // The tracee is exiting (EIO), or has exited.
                     Err(Errno::ESRCH | Errno::EIO) if on_exit == OnExit::AwaitStatus => {}
                     Err(Errno::ESRCH | Errno::EIO) => break TraceStop::Exited(ExitStatus::Unknown),
                     result => result?,
@@ -120,7 +124,8 @@ impl Tracee {
                     TraceStop::Interrupted if self.has_trapped()? => {
                         ignore_exited(ptrace::cont(self.thread, None))?;
                     }
-                    // Another SIGKILL has ended the stop before exit.
+                    // Another SIGKILL has ended the stop at exit (PTRACE_EVENT_EXIT), so the status is still
+                    // unknown.
                     TraceStop::Exited(ExitStatus::Unknown) if on_exit == OnExit::AwaitStatus => {
                         ignore_exited(ptrace::cont(self.thread, None))?;
                     }
@@ -132,28 +137,28 @@ impl Tracee {
         Ok(stop)
     }
 
-    /// Returns how a stopped tracee has exited, if it was killed.
+    /// Returns the exit status of a stopped tracee if it was killed, otherwise `None`. Does not block.
     ///
-    /// While a process is killed, each of its threads stops once more for its tracer, and its first thread is
-    /// reported as exited only after all others are reaped. So all tracers must call this, even while they
-    /// keep their tracees stopped. Otherwise [`Self::resume`] of the first thread may end its last stop
-    /// without a report, and [`Self::wait`] blocks.
+    /// When a process is killed, each of its threads stops once more for its tracer. The first thread is
+    /// reported as exited only after all others are reaped. So all tracers must call this function, even
+    /// while they keep their tracees stopped. Otherwise [`Self::resume`] of the first thread may end its last
+    /// stop without a report, and [`Self::wait`] blocks.
     pub(super) fn poll_exit(&self) -> Option<ExitStatus> {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
             Ok(status) => match self.decode(status) {
-                // A later report has the status.
+                // The status is not known yet; a later report has it.
                 TraceStop::Exited(ExitStatus::Unknown) => None,
                 TraceStop::Exited(status) => Some(status),
                 _ => None,
             },
-            // It was reaped.
+            // The tracee was already reaped.
             Err(_) => Some(ExitStatus::Unknown),
         }
     }
 
-    /// Returns whether an interrupted tracee has a pending trap: it has completed its step or reached a
-    /// breakpoint. When it is continued, it stops for the trap before it executes an instruction. A trap that
-    /// is left pending would later be taken for one of the guest's own.
+    /// Returns true if an interrupted tracee has a pending trap, because it has completed its step or reached
+    /// a breakpoint. The caller then continues the tracee, which stops for the trap before it executes an
+    /// instruction. A trap that stays pending would later be mistaken for a trap of the guest.
     fn has_trapped(&self) -> nix::Result<bool> {
         match signals::is_pending(self.thread, Signal::SIGTRAP) {
             Err(Errno::ESRCH) => Ok(false),
@@ -166,7 +171,7 @@ impl Tracee {
             WaitStatus::Stopped(_, signal) => TraceStop::Signal(signal),
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_SECCOMP) => TraceStop::Hypercall,
             WaitStatus::PtraceEvent(_, _, libc::PTRACE_EVENT_EXIT) => {
-                // It fails if another SIGKILL has ended this stop, too.
+                // Fails if another SIGKILL has ended this stop, too.
                 let status = ptrace::getevent(self.thread).ok().and_then(|status| i32::try_from(status).ok());
                 let status = status.and_then(|status| WaitStatus::from_raw(self.thread, status).ok());
                 TraceStop::Exited(status.map_or(ExitStatus::Unknown, exit_status))
@@ -189,7 +194,8 @@ impl Tracee {
 /// last.
 pub(super) fn reap(thread: Pid) {
     loop {
-        // A traced thread stops once more on exit (PTRACE_EVENT_EXIT), perhaps before this call.
+        // A traced thread stops once more when it exits (PTRACE_EVENT_EXIT). It may be in this stop already,
+        // so it is resumed before each wait.
         let _: nix::Result<()> = ptrace::cont(thread, None);
         match waitpid(thread, Some(WaitPidFlag::__WALL)) {
             Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return,
@@ -199,7 +205,7 @@ pub(super) fn reap(thread: Pid) {
     }
 }
 
-/// Ignores that the tracee was killed meanwhile: [`Tracee::wait`] reports it.
+/// Ignores the error if the tracee was killed meanwhile: [`Tracee::wait`] reports its end.
 fn ignore_exited(result: nix::Result<()>) -> nix::Result<()> {
     match result {
         Err(Errno::ESRCH) => Ok(()),

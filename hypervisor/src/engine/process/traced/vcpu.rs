@@ -1,9 +1,10 @@
 //! Traced vCPU.
 //!
-//! Each vCPU thread of the hypervisor seizes one thread of the guest's process, and is its only tracer from
-//! then on. The boot CPU also starts the process, and steps it through the rest of its bootstrap to the
-//! kernel's first instruction. After that, [`Vcpu::run`] resumes the tracee until a stop that concerns the
-//! hypervisor or the debugger. Signals of the guest itself are delivered when the tracee is resumed.
+//! Each vCPU thread of the hypervisor seizes one thread of the guest's process, and then is its only tracer.
+//! The vCPU thread of the boot CPU also starts the process, and single-steps it through the rest of its
+//! bootstrap to the kernel's first instruction. After that, [`Vcpu::run`] resumes the tracee until it stops
+//! for the hypervisor or the debugger. If it stops for a signal of the guest itself, [`Vcpu::run`] delivers
+//! the signal and resumes the tracee.
 
 use std::sync::Arc;
 
@@ -31,34 +32,34 @@ use crate::image::boot::{KernelEntry, Tsc};
 pub(super) struct TracedVcpu {
     vm: Arc<TracedVm>,
     id: u32,
-    /// Bootstrap of the process, which the boot CPU does.
+    /// Bootstrap of the process. Only the boot CPU has it.
     bootstrap: Option<Bootstrap>,
     tracee: Option<Tracee>,
     control: DebugControl,
     reply: HypercallReply,
     /// Signal to deliver when the tracee is resumed.
     signal: Option<Signal>,
-    /// How the tracee has exited while it was paused; the next run reports it.
+    /// How the tracee has exited, if it did so while it was paused. The next [`Vcpu::run`] reports it.
     exited: Option<ExitStatus>,
     /// Reason of the last [`VcpuExit::Failed`] or [`VcpuExit::Denied`].
     failure: String,
 }
 
-/// Stop of the tracee that the guest does not handle by itself.
+/// Stop of the tracee that the hypervisor or the debugger must handle.
 #[derive(Clone, Copy, Debug)]
 enum VcpuStop {
     /// The tracer has interrupted the tracee.
     Interrupted,
     /// The tracee makes this hypercall.
     Hypercall(seccomp_data),
-    /// A debug event of the debugger.
+    /// The tracee has reached an event that the debugger has asked for.
     Debug(DebugEvent),
     /// The tracee has exited or is about to exit.
     Exited(ExitStatus),
 }
 
 /// Converts the result of a ptrace request to a stopped tracee. Returns `None` if the tracee was killed
-/// meanwhile: [`Tracee::wait`] reports that.
+/// meanwhile; the next [`Tracee::wait`] reports its end.
 fn unless_killed<T>(result: nix::Result<T>) -> Result<Option<T>, ProcessError> {
     match result {
         Err(Errno::ESRCH) => Ok(None),
@@ -89,7 +90,8 @@ impl TracedVcpu {
         Ok(self.tracee()?.thread)
     }
 
-    /// Reads the thread ID of the CPU. It is only valid before the guest runs.
+    /// Reads the thread ID of the CPU. It can be trusted only before the guest runs, because the guest can
+    /// overwrite it.
     fn thread_id(&self) -> Result<Pid, ProcessError> {
         Ok(Pid::from_raw(bootstrap::thread_id(&self.vm.shared.memory, self.id)?))
     }
@@ -99,7 +101,7 @@ impl TracedVcpu {
         let exited = match tracee.seize() {
             Ok(TraceStop::Exited(status)) => status,
             Ok(_) => return Ok(()),
-            // A thread that was killed before cannot be seized, either.
+            // A thread that is already killed cannot be seized either; its exit status is reported then.
             Err(error) => match tracee.poll_exit() {
                 Some(status) if error == Errno::ESRCH || status != ExitStatus::Unknown => status,
                 _ => return Err(syscall_failed("ptrace")(error)),
@@ -125,8 +127,9 @@ impl TracedVcpu {
         Ok(())
     }
 
-    /// Resumes the tracee until its next stop. Returns `None` if the guest handles the stop by itself: a
-    /// signal, which the next call delivers, or its end, which the next call reports.
+    /// Resumes the tracee, and waits for its next stop. Returns `None` if the hypervisor need not handle the
+    /// stop. Then the stop was for a signal, which the next call delivers, or the tracee was killed, which
+    /// the next call reports.
     fn next_stop(&mut self) -> Result<Option<VcpuStop>, ProcessError> {
         let mode = if self.control.step { ResumeMode::Step } else { ResumeMode::Continue };
         let signal = self.signal.take();
@@ -146,7 +149,8 @@ impl TracedVcpu {
         })
     }
 
-    /// Decodes a SIGTRAP into a debug event; `None` if the guest has caused it.
+    /// Decodes a SIGTRAP into a debug event. Returns `None` if the SIGTRAP is not the debugger's: the guest
+    /// gets it.
     fn debug_event(&self, thread: Pid) -> Result<Option<DebugEvent>, ProcessError> {
         let decode = || -> nix::Result<_> {
             let code = ptrace::getsiginfo(thread)?.si_code;
@@ -154,7 +158,7 @@ impl TracedVcpu {
                 libc::SI_KERNEL if self.control.breakpoints => {
                     Some(DebugEvent::Breakpoint(registers::rewind_breakpoint(thread)?))
                 }
-                // SIGTRAP as code: the step has entered a signal handler.
+                // The code SIGTRAP means that the step has entered a signal handler.
                 libc::TRAP_BRKPT | libc::TRAP_TRACE | libc::TRAP_HWBKPT | libc::SIGTRAP => {
                     let step = self.control.step && code != libc::TRAP_HWBKPT;
                     let hits = debug_registers::take_hits(thread)?;
@@ -182,7 +186,7 @@ impl Vcpu for TracedVcpu {
     fn set_entry(&mut self, entry: &KernelEntry) -> Result<(), EngineError> {
         if let Some(bootstrap) = &mut self.bootstrap {
             bootstrap.entry = *entry;
-            // It is set once: only the boot CPU has a bootstrap.
+            // Cannot fail: only the boot CPU has a bootstrap, so this sets the entry for the first time.
             let _: Result<(), KernelEntry> = self.vm.entry.set(*entry);
         }
         Ok(())
@@ -191,7 +195,7 @@ impl Vcpu for TracedVcpu {
     fn start_processes(&mut self) -> Result<Option<ProcessStart>, EngineError> {
         if let Some(bootstrap) = &self.bootstrap {
             let paused = bootstrap.start()?.into_paused()?;
-            // Both are set once: only the boot CPU has a bootstrap.
+            // Cannot fail: only the boot CPU has a bootstrap, so this sets both for the first time.
             let _: Result<(), PausedProcess> = self.vm.paused.set(paused);
             let _: Result<(), Pid> = self.vm.first_thread.set(self.thread_id()?);
         }
@@ -260,7 +264,8 @@ impl Vcpu for TracedVcpu {
         Ok(())
     }
 
-    /// The tracee is still stopped for the SIGTRAP of the event, which is delivered when it is resumed.
+    /// The tracee is still stopped for the event's SIGTRAP. This only records the signal, and the next resume
+    /// delivers it.
     fn inject_exception(&mut self, event: DebugEvent) -> Result<(), EngineError> {
         if let DebugEvent::Breakpoint(_) = event {
             registers::skip_breakpoint(self.thread()?).map_err(syscall_failed("ptrace"))?;
@@ -271,8 +276,8 @@ impl Vcpu for TracedVcpu {
 }
 
 impl Drop for TracedVcpu {
-    /// Kills the process, and reaps the thread: only its tracer can. The first thread ends last, and is
-    /// reaped by [`TracedVm`].
+    /// Kills the process, and reaps the thread, which only its tracer can do. The first thread ends last, so
+    /// [`TracedVm`] reaps it.
     fn drop(&mut self) {
         if let Some(tracee) = self.tracee.take() {
             self.vm.kill();

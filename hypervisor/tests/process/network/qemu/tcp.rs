@@ -24,7 +24,7 @@ const MAX_DATA: usize = 16_000;
 struct Connection {
     stream: UnixStream,
     port: u16,
-    /// Numbers of the next byte and of the first one that is not acknowledged, and the peer's next one.
+    /// Sequence numbers: of the next byte, of the first unacknowledged byte, and of the peer's next byte.
     next: u32,
     acknowledged: u32,
     peer: u32,
@@ -42,7 +42,7 @@ impl Connection {
         connection
     }
 
-    /// Sends a segment: frames between a guest and the network need no checksums.
+    /// Sends a segment without checksums, which frames between a guest and the network do not need.
     fn send(&mut self, flags: u8, data: &[u8]) {
         let ports = [PORT, self.port].map(u16::to_be_bytes).concat();
         let (length, seq) =
@@ -75,7 +75,7 @@ impl Connection {
         self.window = u16::from_be_bytes([frame[48], frame[49]]);
     }
 
-    /// Number of bytes that the peer takes.
+    /// Returns the number of bytes that the peer's window permits.
     fn room(&self) -> usize {
         usize::from(self.window) - usize::try_from(self.next - self.acknowledged).unwrap()
     }
@@ -89,7 +89,7 @@ fn bytes_that_a_slow_peer_has_not_taken_survive_the_guest() {
     let mut guest = Connection::open(stream, listener.local_addr().unwrap().port());
     let (mut peer, _) = listener.accept().unwrap();
     let mut sent = 0;
-    // Until the host's buffers and those of uhyve are full.
+    // Sends until the buffers of the host and of uhyve are full.
     while guest.window > 0 {
         let length = guest.room().min(MAX_DATA);
         if length > 0 {

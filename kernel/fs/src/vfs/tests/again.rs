@@ -1,4 +1,4 @@
-//! Open files that are used again.
+//! Tests of open files that are retired and used again.
 
 extern crate std;
 
@@ -16,12 +16,12 @@ fn open(vfs: &Vfs<TestSystem>, path: &[u8], flags: i32) -> File {
     vfs.open_now(path, flags, 0o666).expect("no walk").unwrap()
 }
 
-/// Retires the open file; returns whether it can be.
+/// Retires the open file. Returns true if this is possible.
 fn retire(file: &mut File) -> bool {
     file.retire_now()
 }
 
-/// Opens a path by a retired open file; returns whether it can be.
+/// Opens a path with a retired open file. Returns true if this is possible.
 fn open_again(vfs: &Vfs<TestSystem>, path: &[u8], flags: i32, retired: &mut File) -> bool {
     let is_open = vfs.with_start(path, |start| {
         let found = start.find_now(path, flags).expect("no walk");
@@ -66,7 +66,7 @@ fn retired_open_file_has_no_reference_to_an_inode() {
     assert!(retire(&mut file));
     run(vfs.remove_file(b"/a")).unwrap();
     assert_eq!(inodes(), before);
-    // Nor does it drop a reference to the inode that has the number now.
+    // It does not drop a reference to the inode that now has the same number, either.
     let other = open(&vfs, b"/b", O_CREAT | O_WRONLY);
     run(vfs.remove_file(b"/b")).unwrap();
     drop(file);
@@ -116,7 +116,7 @@ fn retired_open_file_is_not_used_for_another_mount_or_a_directory() {
     let mut file = open(&vfs, b"/a", O_CREAT | O_RDWR);
     assert!(retire(&mut file));
     assert!(!open_again(&vfs, b"/e", O_RDONLY, &mut file));
-    // A walk begins in the other mount.
+    // The walk begins in the other mount.
     run(vfs.change_directory(b"/d")).unwrap();
     drop(open(&vfs, b"x", O_CREAT | O_RDWR));
     assert!(!open_again(&vfs, b"x", O_RDWR, &mut file));

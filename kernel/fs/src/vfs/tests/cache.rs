@@ -1,5 +1,5 @@
-//! Names and attributes that are kept: as long as the file system says, and no longer than this machine
-//! leaves them as they are.
+//! Tests of cached names and attributes. They are kept as long as the file system permits, but only until
+//! this machine changes them.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -57,7 +57,8 @@ fn valid_names_and_attributes_are_not_asked_for_again() {
         assert_eq!((shared.size("/m/d/x"), shared.size("/m/d/none")), (Ok(1), Err(Errno::ENOENT)));
         assert_eq!(shared.folder.take_counts(), (lookups, 0));
     }
-    // Only the host changes it, which a validity without an end does not let the guest see.
+    // Only the host changes the file. The guest does not see the change, because the cached attributes never
+    // expire.
     append(&shared.host, "/d/x");
     run(shared.host.remove_file(b"/d/x")).unwrap();
     assert_eq!(shared.size("/m/d/x"), Ok(1));
@@ -157,7 +158,7 @@ fn server_that_does_not_answer_does_not_delay_writes_to_others() {
     let hung = Kept::new(ramfs, u64::MAX);
     run(shared.guest.create_directory(b"/hung", 0o755)).unwrap();
     run(shared.guest.mount(hung.clone(), b"/hung", false)).unwrap();
-    // The server that hangs is the first one, too.
+    // The server that hangs may also be the first one.
     let others = Kept::new(vfs(1 << 20).0, u64::MAX);
     run(shared.guest.create_directory(b"/last", 0o755)).unwrap();
     run(shared.guest.mount(others.clone(), b"/last", false)).unwrap();
@@ -223,7 +224,7 @@ fn parents_of_a_moved_directory_are_its_new_ones() {
 
 #[test]
 fn current_directory_is_found_where_it_and_those_above_it_were_renamed() {
-    // Without validity, each walk has other nodes.
+    // Without validity, nothing is cached, so each walk creates new nodes.
     for validity in [0, u64::MAX] {
         let shared = Shared::new(validity);
         let guest = &shared.guest;
@@ -303,7 +304,7 @@ fn number_of_kept_names_is_bounded_and_their_inodes_are_given_back() {
         drop(open(&shared.guest, name));
         shared.size(name).unwrap();
     }
-    // The host removes them: inodes stay only as long as the guest refers to them.
+    // The host removes the files, so their inodes exist only as long as the guest refers to them.
     for name in &names {
         run(shared.host.remove_file(&name.as_bytes()[2..])).unwrap();
     }

@@ -1,4 +1,5 @@
-//! An open file with the state of a descriptor, and the calls of the fast path as the kernel makes them.
+//! A stand-in for a descriptor of the kernel: an open file with the state of a descriptor, and the fast paths
+//! of calls.
 
 use core::mem::MaybeUninit;
 use std::boxed::Box;
@@ -27,7 +28,7 @@ impl File {
         Self { handle, window: unused.unwrap_or_else(|| Box::leak(Box::new(PageWindow::new()))) }
     }
 
-    /// The handle, with the position if it is the only one.
+    /// Returns the handle. It has the position if it is the only reference to the file.
     fn suspended(&self) -> &FileHandle<OpenFile<TestSystem>> {
         if let Some(position) = self.window.suspend() {
             self.handle.return_position(position);
@@ -83,7 +84,7 @@ pub(super) fn open(vfs: &Vfs<TestSystem>, path: &str, flags: i32) -> File {
     }
 }
 
-/// `read` on the fast path, as the kernel makes it: through the window, or else by the file system.
+/// `read` on the fast path, as in the kernel: through the window, or else by calling the file system.
 pub(super) fn read_now(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
     let in_window = match buffer {
         [byte] => file.window.read_byte(byte),
@@ -100,7 +101,7 @@ pub(super) fn read_now(file: &File, buffer: &mut [MaybeUninit<u8>]) -> Option<us
     Some(count)
 }
 
-/// `write` on the fast path, as [`read_now`].
+/// `write` on the fast path, in the same way as [`read_now`].
 pub(super) fn write_now(file: &File, bytes: &[u8]) -> Option<usize> {
     let in_window = match bytes {
         [byte] => file.window.write_byte(|| Some(*byte)),
@@ -117,7 +118,7 @@ pub(super) fn write_now(file: &File, bytes: &[u8]) -> Option<usize> {
     Some(bytes.len())
 }
 
-/// `pread` on the fast path, as [`read_now`].
+/// `pread` on the fast path, in the same way as [`read_now`].
 pub(super) fn read_at_now(file: &File, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
     if file.window.read_at(offset, buffer).is_some() {
         return Some(buffer.len());
@@ -127,7 +128,7 @@ pub(super) fn read_at_now(file: &File, offset: u64, buffer: &mut [MaybeUninit<u8
     Some(count)
 }
 
-/// `pwrite` on the fast path, as [`read_now`].
+/// `pwrite` on the fast path, in the same way as [`read_now`].
 pub(super) fn write_at_now(file: &File, offset: u64, bytes: &[u8]) -> Option<usize> {
     if file.window.write_at(offset, bytes).is_none() {
         file.suspended().file().write_at_now(offset, bytes)?;

@@ -1,4 +1,4 @@
-//! A ramfs whose names and attributes may be kept, as those of a server outside of the machine.
+//! A ramfs whose names and attributes may be cached, as on a server outside of the machine.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -28,7 +28,7 @@ std::thread_local! {
     pub(super) static BEFORE_READDIR: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// A ramfs with a validity of its answers, in nanoseconds.
+/// A ramfs whose replies are valid for a number of nanoseconds.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) ramfs: Arc<RamFs<TestSystem>>,
@@ -62,7 +62,7 @@ impl Kept {
     }
 
     fn entry(&self, entry: Entry) -> Entry {
-        // As servers do that use the numbers of inodes again.
+        // Some servers use inode numbers again in this way.
         Entry { attr: self.attr(entry.attr), validity: self.validity, generation: 0 }
     }
 
@@ -222,8 +222,8 @@ impl FileSystem for Kept {
     }
 }
 
-/// A virtual file system with a folder of a host, and the host. The host changes the folder without notice to
-/// the machine.
+/// Creates a virtual file system with a mounted folder of a host, and the host. The host changes the folder
+/// without notifying the machine.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) host: Vfs<TestSystem>,

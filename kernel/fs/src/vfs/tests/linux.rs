@@ -1,4 +1,4 @@
-//! The same random calls give the same results on Linux.
+//! Property test: random calls have the same results in the virtual file system and on Linux.
 
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
@@ -27,7 +27,7 @@ use crate::{OpenedPath, RamFs, RenameFlags, SetAttr, Symlinks, Vfs};
 /// A call with paths.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Opens, reads at an offset, writes bytes, and tells size and entries.
+    /// Opens, reads at an offset, writes bytes, and reports the size and the entries.
     Open {
         path: String,
         flags: i32,
@@ -77,11 +77,11 @@ struct Ours {
 /// The reference: a folder of the host.
 struct Linux(PathBuf);
 
-/// Directories above the ones of the test, so that no path leaves them by `..`.
+/// Directories above those of the test, so that `..` in a path cannot lead out of them.
 const PREFIX: &str = "a/b/c/d/e/f/g/h";
 
 impl Ours {
-    /// A ramfs, or one whose names and attributes are kept.
+    /// A ramfs, or a ramfs whose names and attributes are cached.
     fn new(is_kept: bool) -> Self {
         let (ramfs, vfs) = vfs(1 << 20);
         let vfs = if is_kept { Vfs::new(Kept::new(ramfs.clone(), u64::MAX)).unwrap() } else { vfs };

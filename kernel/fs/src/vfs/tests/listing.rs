@@ -1,4 +1,4 @@
-//! Listings whose inodes are kept.
+//! Tests of listings whose inodes are cached.
 
 use alloc::format;
 use alloc::string::String;
@@ -21,13 +21,14 @@ impl Shared {
             run(shared.host.create_directory(directory.as_bytes(), 0o755)).unwrap();
             names(directory, count).iter().for_each(|name| append(&shared.host, name));
         }
-        // The reason to try.
+        // A lookup is the reason for the next listing to ask for inodes.
         append(&shared.host, "/file");
         assert_eq!(shared.size("/m/file"), Ok(1));
         shared
     }
 
-    /// Lists a directory of the folder; returns the number of inodes that were passed along.
+    /// Lists a directory of the folder. Returns the number of inodes that the file system passed with the
+    /// names.
     fn list(&self, directory: &str, count: usize) -> u64 {
         let before = self.folder.listed.load(Relaxed);
         assert_eq!(list(&self.guest, &format!("/m{directory}")), count);
@@ -59,7 +60,7 @@ fn list(vfs: &Vfs<TestSystem>, path: &str) -> usize {
     loop {
         let mut count = 0;
         run(vfs.read_directory(&directory, |_| {
-            // The entry on which it breaks is read again.
+            // The entry at which the listing breaks is read again.
             if count == 7 {
                 return ControlFlow::Break(());
             }
@@ -91,7 +92,7 @@ fn inodes_are_asked_for_as_long_as_they_are_used() {
     let shared = Shared::with_files(u64::MAX, &directories, 10);
     assert!(shared.list("/a", 10) >= 10);
     assert_eq!(shared.list("/b", 10), 0);
-    // The use of one leads to some listings.
+    // The use of one inode leads to a few more listings with inodes.
     assert_eq!(shared.look("/a", 1), (0, 0));
     for directory in ["/c", "/d", "/e", "/f"] {
         assert!(shared.list(directory, 10) >= 10, "{directory}");

@@ -1,4 +1,4 @@
-//! Reads, writes and seeks of open files that need no waiting, by handles as descriptors have them.
+//! Tests of the fast paths of reads, writes and seeks, with handles as in descriptors.
 
 use core::mem::MaybeUninit;
 use core::pin::pin;
@@ -42,7 +42,7 @@ const fn to_abi(whence: Whence) -> i32 {
     }
 }
 
-/// Makes a call on the fast path; `None` if it is not one for the fast path.
+/// Makes a call on the fast path. Returns `None` if the fast path cannot serve the call.
 fn call_now(file: &File, step: &Step) -> Option<u64> {
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
@@ -56,7 +56,8 @@ fn call_now(file: &File, step: &Step) -> Option<u64> {
     }
 }
 
-/// Makes a call on the long path, with a reference as it has; returns the number of bytes or the position.
+/// Makes a call on the slow path, with a second reference as in the kernel. Returns the number of bytes or
+/// the position.
 fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
     let file = file.reference().into_file();
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
@@ -76,7 +77,7 @@ fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
     }
 }
 
-/// Makes a call, first on the short path if `is_short`.
+/// Makes a call. If `is_short`, tries the fast path first.
 fn call(file: &File, is_short: bool, step: &Step) -> Result<u64, Errno> {
     let now = if is_short { call_now(file, step) } else { None };
     now.map_or_else(|| call_long(file, step), Ok)
@@ -301,7 +302,7 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
                 call(&file, true, &Step::Seek((start + offset).cast_signed(), Whence::Start)),
                 Ok(start + offset)
             );
-            // As often as it takes to use the window.
+            // The call is repeated until the window is used.
             for byte in 1..=5 {
                 assert_eq!(call(&file, true, &Step::Write(byte, 1)), Ok(1));
                 assert_eq!(call(&file, true, &Step::Seek(-1, Whence::Current)), Ok(start + offset));
@@ -324,8 +325,9 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
     assert!(contents[..count].iter().chain(&contents[256..256 + count]).all(|byte| *byte == 5));
 }
 
-/// Writes a byte by a descriptor that other threads use, too, as the kernel does: through the window, else
-/// with the descriptor locked, else by a reference without the lock.
+/// Writes a byte through a descriptor that other threads use, too. As the kernel does, tries the window
+/// first, then the fast path with the descriptor locked, and then the slow path with a reference and without
+/// the lock.
 fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
     if file.window.write_byte(|| Some(byte)).is_some() {
         return;
@@ -337,7 +339,7 @@ fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
         let mut context = Context::from_waker(Waker::noop());
         let bytes = [byte];
         let mut write = pin!(reference.file().write(&bytes));
-        // Another thread may have the position.
+        // Another thread may have taken the position.
         let written = loop {
             match write.as_mut().poll(&mut context) {
                 Poll::Ready(written) => break written,

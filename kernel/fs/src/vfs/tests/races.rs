@@ -1,4 +1,4 @@
-//! Names that one thread changes while another one looks them up.
+//! Tests of names that one thread changes while another thread looks them up.
 
 use core::mem::MaybeUninit;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::kept::Kept;
 use crate::testing::{TestSystem, run, vfs};
 use crate::{OpenFile, RenameFlags, Symlinks, Vfs};
 
-/// Number of rounds. The names are compared after each.
+/// Number of rounds. After each round, the names are compared.
 const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
 
 /// Calls of each thread in a round.
@@ -36,8 +36,8 @@ fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
     vfs.with_start(path, |start| start.remove_file_now(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
 }
 
-/// Exchanges, creates, moves and removes names while they are looked up. Exchanged names exist all the time,
-/// and names that are found at the end are those of the file system.
+/// Exchanges, creates, moves and removes names while they are looked up. Exchanged names exist all the time.
+/// After each round, lookups find exactly the names of the file system.
 fn race(guest: &Vfs<TestSystem>, host: &Vfs<TestSystem>) {
     for path in [&b"/a"[..], b"/b", b"/a/d", b"/b/d"] {
         run(guest.create_directory(path, 0o777)).unwrap();

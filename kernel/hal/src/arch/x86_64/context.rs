@@ -2,8 +2,8 @@
 //!
 //! A suspended thread has its registers on its own stack, and its [`Context`] has the stack pointer. The
 //! switch is a function call, so the compiler saves the registers that it still needs, and the assembly saves
-//! only the few that a compiler cannot give up. The state of a context says whether a CPU may switch to it.
-//! It is set to suspended by the last store of a switch: another CPU may run the thread from that store on.
+//! only the few that a compiler cannot give up. The state of a context determines if a CPU may switch to it.
+//! The last store of a switch sets it to suspended. From that store on, another CPU may run the thread.
 
 use core::arch::{asm, naked_asm};
 use core::mem::offset_of;
@@ -27,7 +27,8 @@ pub(crate) struct Context {
 
 /// State of a context that runs on a CPU, or that a CPU is about to leave.
 const RUNNING: u32 = 0;
-/// State of a context that can be switched to. One instruction clears its bit and returns the old value.
+/// State of a context to which a CPU may switch. It is a single bit, so that one instruction can clear it and
+/// return the old value.
 const SUSPENDED: u32 = 1;
 /// State of a context without a thread: it has no stack.
 const EMPTY: u32 = 2;
@@ -62,7 +63,7 @@ impl Context {
         }
     }
 
-    /// Marks an empty context as that of the thread that runs.
+    /// Marks an empty context as the context of the running thread.
     pub(crate) fn adopt(&self) {
         self.state.store(RUNNING, Relaxed);
     }
@@ -78,7 +79,8 @@ impl Context {
         self.state.load(Acquire) == EMPTY
     }
 
-    /// Prepares the stack that ends at `top` so that switching to it calls `function`.
+    /// Prepares the context and the stack that ends at `top`, so that switching to this context calls
+    /// `function`.
     ///
     /// # Safety
     ///
@@ -103,8 +105,8 @@ impl Context {
         self.state.store(SUSPENDED, Release);
     }
 
-    /// Switches from the running thread, whose context this is, to another one. Returns when a CPU switches
-    /// back: never, if the thread has `ended`.
+    /// Switches from the running thread, whose context this is, to another thread. Returns when a CPU
+    /// switches back. Never returns with `ENDED`, which marks the context as empty.
     ///
     /// # Safety
     ///
@@ -121,9 +123,10 @@ impl Context {
         write_thread_pointer(to.thread_pointer.load(Relaxed));
         // SAFETY: `to` was suspended, so its stack is as `prepare` or `switch` left it. Clearing its bit made
         // this CPU the only one that runs it. `self` is the context of this thread (contract), so its fields
-        // are free to be written. When the thread runs again, all registers are lost but the stack pointer
-        // and the two that `switch` saves: those that a function may change, and four that are named. The
-        // compiler saves these once, and only where it needs them.
+        // are free to be written. When the thread runs again, only the stack pointer and the two registers
+        // that `switch` saves have their old values. All others are declared as changed: those that a
+        // function may change, and four that are named. So the compiler saves them once, and only where it
+        // needs them.
         unsafe {
             asm!(
                 "call {switch}",
@@ -179,12 +182,12 @@ macro_rules! float_control {
     };
 }
 
-/// Saves the registers that no caller can give up, and changes stacks. All other registers are lost, the
-/// vector registers, too: they are caller-saved in the System V ABI. The caller declares this
-/// ([`Context::switch`]).
+/// Saves the registers that inline assembly cannot declare as changed, and changes stacks. All other
+/// registers are lost, including the vector registers, which are caller-saved in the System V ABI. The caller
+/// declares this loss ([`Context::switch`]).
 ///
-/// The control words are stored in the red zone: neither interrupts nor exceptions use the stack that they
-/// interrupt.
+/// Stores the control words in the red zone. This is safe, since neither interrupts nor exceptions use the
+/// stack that they interrupt.
 #[unsafe(naked)]
 unsafe extern "C" fn switch<const ENDED: bool>(from: *const Context, to: *const Context) {
     naked_asm!(

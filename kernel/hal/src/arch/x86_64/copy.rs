@@ -2,19 +2,19 @@
 
 use core::arch::asm;
 
-/// Copies bytes that may change meanwhile. The compiler does not see how the bytes are read, so it cannot
-/// assume that two reads give the same value: concurrent writes of a device are no data race for the
-/// compiler.
+/// Copies bytes that a device may change during the copy. The copy is in assembly, so the compiler cannot
+/// assume that two reads give the same value. Hence concurrent writes of a device are not a data race in
+/// Rust.
 ///
 /// # Safety
 ///
-/// `size` bytes must be mapped at both addresses. Those at `to` must be either exclusively the caller's or,
-/// like the memory that is shared with devices, accessed in no other way than by this function and by
-/// atomics.
+/// `size` bytes must be mapped at both addresses. The bytes at `to` must either belong exclusively to the
+/// caller, or be memory that is shared with devices, which only this function and atomics access.
 #[inline]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     match size {
-        // Sizes of fields and entries of rings: REP MOVSB takes several times as long just to start.
+        // These are the sizes of fields and entries of virtqueues. For them, the start of REP MOVSB alone
+        // would take several times as long.
         2 => {
             // SAFETY: two bytes are mapped at both addresses (contract); the instructions touch nothing else.
             unsafe {

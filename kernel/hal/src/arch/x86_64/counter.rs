@@ -37,7 +37,7 @@ pub(crate) fn coarse() -> u64 {
     ticks
 }
 
-/// Ticks per second as the processor states them (SDM volume 2, CPUID leaf 15h), if it does.
+/// Ticks per second, if the processor states them (SDM volume 2, CPUID leaf 15h).
 pub(crate) fn frequency() -> Option<u64> {
     if __cpuid(0).eax < 0x15 {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn is_synchronized() -> bool {
     super::cpu::has_invariant_tsc()
 }
 
-/// Facts about the counter in the boot information.
+/// Facts about the counter that the boot information states.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BootCounter {
     /// Ticks per second, if known.
@@ -63,7 +63,7 @@ pub(crate) struct BootCounter {
     pub(crate) at_wall_clock: u64,
 }
 
-/// The counter's part of the boot information.
+/// Returns the facts about the counter that the boot information states.
 pub(crate) fn from_boot(info: &BootInfo) -> BootCounter {
     let frequency = Some(info.counter_frequency).filter(|&frequency| frequency != 0);
     BootCounter { frequency, at_wall_clock: info.wall_clock_counter }

@@ -1,8 +1,8 @@
 //! Processor features: detection by CPUID, and control registers; halting and the interrupt flag.
 //!
-//! Each CPU enables the features at its start ([`init`]). As all CPUs of a machine have the same features,
-//! the first CPU stores those that the kernel uses later, and the other CPUs store the same. In a process,
-//! Linux has enabled them already, and the kernel only checks for those that it needs ([`adopt`]).
+//! Each CPU enables the features at its start ([`init`]). It also stores which features the kernel may use
+//! later. All CPUs of a machine have the same features, so all store the same. In a process, Linux has
+//! enabled the features already, and the kernel only checks for those that it needs ([`adopt`]).
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU8;
@@ -13,8 +13,8 @@ use x86_64::registers::xcontrol::{XCr0, XCr0Flags};
 
 use super::{context, preempt};
 
-/// True if XSAVE may be used. Programs without vector registers do not need it. And KVM without VMX or SVM
-/// (software emulation) may report XSAVE in CPUID although its instruction emulator lacks it.
+/// True if the kernel may use XSAVE. Soft-float programs do not need it. They also run on KVM without VMX or
+/// SVM (software emulation), which may report XSAVE in CPUID although its instruction emulator lacks it.
 const XSAVE: bool = !cfg!(feature = "soft-float");
 
 /// AMX tile state in XCR0. Linux enables it for a process only on request (`arch_prctl`), which the kernel
@@ -69,8 +69,8 @@ fn store_instructions(basic: CpuidResult, extended: CpuidResult, components: u64
     INSTRUCTIONS.store(instructions, Relaxed);
 }
 
-/// A leaf of CPUID (SDM volume 2, CPUID); zeros if the processor does not have it. Each execution of CPUID
-/// exits to a hypervisor, which takes microseconds.
+/// A leaf of CPUID (SDM volume 2, CPUID). It is all zero if the processor does not have the leaf. In a
+/// virtual machine, each execution of CPUID exits to the hypervisor, which takes microseconds.
 fn leaf(number: u32) -> CpuidResult {
     // Each 64-bit processor has leaf 1.
     if number <= 1 || number <= __cpuid(number & 0x8000_0000).eax {
@@ -118,8 +118,8 @@ pub(super) fn init() {
     }
 }
 
-/// Uses the features that Linux has enabled, where the kernel has no privilege. `false` if one is missing
-/// that it needs.
+/// Finds the features that Linux has enabled, for a kernel without privilege. Returns false if a feature that
+/// the kernel needs is missing.
 pub(crate) fn adopt() -> bool {
     // A processor without leaf 7 lacks FSGSBASE, which Linux has enabled (`hermit_interface::process`).
     let (basic, features) = (leaf(1), __cpuid_count(7, 0));
@@ -150,14 +150,14 @@ fn enable_vectors() -> u64 {
 
 /// Makes preemption save these state components. All of them are enabled in XCR0.
 fn save_by_xsave(components: u64) {
-    // If these are all components that are enabled in XCR0, the leaf reports the size for exactly these. So
-    // CPUID, which exits to a hypervisor, is executed once.
+    // EBX of the leaf has the size for all components that are enabled in XCR0. If these are the wanted ones,
+    // one execution of CPUID, which exits to a hypervisor, is enough.
     let size = if components == XCr0::read_raw() { __cpuid_count(0xd, 0).ebx } else { area_size(components) };
     preempt::use_xsave(u32::try_from(components).unwrap_or(u32::MAX), size.max(LEGACY_AND_HEADER));
 }
 
-/// Size of the area for some state components: the end of the last one in it (SDM volume 1, section 13.4.3).
-/// x87 and SSE are in the legacy region.
+/// Size of the XSAVE area for these state components: the end of the last component in the area (SDM volume
+/// 1, section 13.4.3). x87 and SSE are in the legacy region.
 fn area_size(components: u64) -> u32 {
     let end = |component: u32| {
         let leaf = __cpuid_count(0xd, component);
@@ -190,8 +190,8 @@ pub(super) fn has_invariant_tsc() -> bool {
 /// First CPUID leaf of the hypervisor range.
 const HYPERVISOR: u32 = 0x4000_0000;
 
-/// A leaf of the hypervisor range of CPUID by its offset. `None` if there is no hypervisor, or it lacks the
-/// leaf.
+/// A leaf of the hypervisor range of CPUID, given its offset in the range. `None` if there is no hypervisor,
+/// or if it does not have the leaf.
 pub(crate) fn hypervisor_leaf(number: u32) -> Option<CpuidResult> {
     let present = has(leaf(1).ecx, 31) && __cpuid(HYPERVISOR).eax >= HYPERVISOR + number;
     present.then(|| __cpuid(HYPERVISOR + number))
@@ -208,7 +208,7 @@ pub(crate) fn enable_interrupts() {
 }
 
 /// Halts until an interrupt, unless `woken` is true already. `woken` is evaluated with the interrupt flag
-/// clear, and HLT directly follows STI, so no interrupt between the two is lost.
+/// clear, and HLT directly follows STI, so no interrupt between the check and the halt is lost.
 pub(crate) fn wait_unless(woken: &dyn Fn() -> bool) {
     x86_64::instructions::interrupts::disable();
     if woken() {

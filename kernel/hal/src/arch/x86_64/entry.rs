@@ -1,5 +1,5 @@
-//! Functions in assembly that the kernel exports: the first instruction of the image, and calls that look at
-//! the stack.
+//! Functions in assembly that the kernel exports: the entry point of the image, and functions that read the
+//! caller's stack.
 
 pub use super::stacks::{BOOT, STACK_TOP};
 
@@ -13,8 +13,8 @@ macro_rules! entry {
         #[unsafe(naked)]
         extern "C" fn _start(_info: u64) -> ! {
             extern "C" fn start(info: u64) -> ! {
-                // SAFETY: only the entry point below calls this function, once and first of all, with what
-                // the loader has passed to it.
+                // SAFETY: only the entry point below calls this function, once and before all other code,
+                // with the value that the loader has passed to the entry point.
                 $main(unsafe { $crate::boot::start(info) })
             }
             core::arch::naked_asm!(
@@ -30,8 +30,8 @@ macro_rules! entry {
     };
 }
 
-/// Defines `$symbol`, a function in C's calling convention whose arguments are a pointer to words and a
-/// count. It calls `$function` with them, and with stack pointer and frame pointer as they are on entry: the
+/// Defines `$symbol`, a function in C's calling convention. Its arguments are a pointer to words and a count.
+/// It calls `$function` with these arguments, and with the stack pointer and the frame pointer on entry. This
 /// stack pointer points at the return address.
 #[macro_export]
 macro_rules! stack_entry {

@@ -60,8 +60,8 @@ impl GateDescriptor {
     }
 }
 
-/// The stack of a vector. Interrupts run with the interrupt flag clear; the exceptions, double faults and
-/// non-maskable interrupts that can still interrupt them have stacks of their own.
+/// The stack of a vector. Interrupt handlers run with the interrupt flag clear, but exceptions, double faults
+/// and non-maskable interrupts can still interrupt them. So each of these groups has its own stack.
 fn stack(vector: u8) -> InterruptStack {
     match u64::from(vector) {
         NON_MASKABLE | MACHINE_CHECK => InterruptStack::NonMaskable,
@@ -71,7 +71,8 @@ fn stack(vector: u8) -> InterruptStack {
     }
 }
 
-/// Loads the IDT on the calling CPU: its exceptions and interrupts go to `H`. There is one `H` for all CPUs.
+/// Loads the IDT on the calling CPU. Afterwards `H` handles its exceptions and interrupts. All CPUs must use
+/// the same `H`.
 pub(super) fn load<H: TrapHandler>() {
     let table = TABLE.call_once(|| {
         let mut gates = [GateDescriptor::default(); 256];

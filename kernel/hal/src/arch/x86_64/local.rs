@@ -2,8 +2,8 @@
 //!
 //! The block's type belongs to a higher layer ([`crate::cpu_local`]). This file has its header, which
 //! assembly reads. The mask is a counter: masking and unmasking are one instruction each. The same word also
-//! has a bit that is set while no line is pending. So when an unmask decrements the word to zero, it has
-//! found out by the same instruction that the mask is gone and that there is a line to handle.
+//! has a bit that is set while no line is pending. So an unmask needs no separate test for pending lines:
+//! there is something to handle only if its decrement makes the word zero.
 
 #[cfg(any(feature = "tlsf", not(feature = "bump")))]
 pub(crate) mod indexed;
@@ -24,20 +24,21 @@ use x86_64::registers::model_specific::GsBase;
 pub(crate) struct LocalHeader {
     /// The block's own address, so that one load through the GS base finds it.
     this: AtomicPtr<()>,
-    /// Mask depth of interrupts, and [`NONE_PENDING`]. The word is zero if interrupts are not masked and
-    /// lines are pending. So one instruction decrements the depth and finds out whether there is something to
+    /// Mask depth of interrupts, and [`NONE_PENDING`]. The word is zero if interrupts are not masked and a
+    /// line is pending. So the instruction that decrements the depth also tests if there is something to
     /// handle.
     mask: AtomicU32,
     /// Interrupt lines that were raised while masked, one bit each.
     pending: AtomicU32,
     /// The CPU's number.
     number: u32,
-    /// Where a preempted thread resumes.
+    /// Address at which a preempted thread resumes.
     pub(crate) resume: AtomicU64,
 }
 
-/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear although none is
-/// pending, until [`LocalHeader::settle`]. It is never set while one is pending.
+/// Bit of [`LocalHeader::mask`] that is set while no line is pending. It may be clear although no line is
+/// pending, until [`LocalHeader::settle`] is called. It is never set while a line is pending, except inside
+/// of the functions below that change both.
 const NONE_PENDING: u32 = 1 << 31;
 
 /// Offset of [`LocalHeader::mask`], for assembly.
@@ -65,7 +66,7 @@ impl LocalHeader {
         self.mask.store(1 | NONE_PENDING, Relaxed);
     }
 
-    /// Mask depth: number of masks that were not taken back.
+    /// Mask depth: number of calls of [`Self::mask`] without a matching [`Self::unmask`].
     pub(crate) fn mask_depth(&self) -> u32 {
         depth(self.mask.load(Relaxed))
     }
@@ -75,7 +76,7 @@ impl LocalHeader {
         self.mask.fetch_add(1, Relaxed);
     }
 
-    /// Takes back one [`Self::mask`]. The caller handles pending lines.
+    /// Undoes one [`Self::mask`]. The caller handles pending lines.
     pub(crate) fn unmask(&self) {
         debug_assert!(self.mask_depth() != 0, "interrupts are not masked");
         self.mask.fetch_sub(1, Relaxed);
@@ -92,19 +93,20 @@ impl LocalHeader {
             return;
         }
         self.pending.fetch_or(lines, Relaxed);
-        // Not masked, an interrupt between the two operations may have handled the lines already.
+        // If interrupts are not masked, an interrupt between the two operations may have handled the lines
+        // already. Then this clears the bit although no line is pending, which is allowed.
         self.mask.fetch_and(!NONE_PENDING, Relaxed);
     }
 
-    /// Takes the pending lines except those in `kept`.
+    /// Removes and returns the pending lines except those in `kept`.
     pub(crate) fn take_pending(&self, kept: u32) -> u32 {
         let lines = self.pending.fetch_and(kept, Relaxed) & !kept;
         self.settle();
         lines
     }
 
-    /// Sets the bit of [`Self::mask`] that says that no line is pending, if none is. The result is exact
-    /// while interrupts are masked: an interrupt then adds lines, but takes none.
+    /// Sets [`NONE_PENDING`] in [`Self::mask`] if no line is pending. The result is exact while interrupts
+    /// are masked: an interrupt then adds lines, but removes none.
     pub(crate) fn settle(&self) {
         if self.pending() == 0 {
             self.mask.fetch_or(NONE_PENDING, Relaxed);
@@ -129,7 +131,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Initialises the header of a block, which starts with it; returns the block's base.
+    /// Initialises the header at the start of a block. Returns the block's base.
     ///
     /// # Panics
     ///
@@ -152,7 +154,7 @@ impl Base {
         GsBase::write(VirtAddr::new(self.address));
     }
 
-    /// As [`Self::install`], by the unprivileged instruction WRGSBASE.
+    /// Does the same as [`Self::install`] with the unprivileged instruction WRGSBASE.
     ///
     /// # Safety
     ///
@@ -267,7 +269,7 @@ pub(crate) fn is_masked_once() -> bool {
     true
 }
 
-/// Adds one to the mask depth of the calling CPU; [`unmask`](super::preempt::unmask) takes it back.
+/// Increments the mask depth of the calling CPU. [`unmask`](super::preempt::unmask) decrements it.
 #[inline]
 pub(crate) fn mask() {
     // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `block`), whose mask is
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!((mask(&header), header.mask_depth()), (1 | NONE_PENDING, 1));
     }
 
-    /// This happens if the lines of a signal were taken before the signal arrived.
+    /// A call without lines happens if the lines of a signal were taken before the signal arrived.
     #[test]
     fn set_pending_of_no_line_leaves_the_mask() {
         let header = header();

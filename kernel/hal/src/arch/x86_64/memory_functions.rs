@@ -1,17 +1,17 @@
 //! `memcpy`, `memmove` and `memset`, which the compiler calls for sizes that it does not know. They replace
 //! the functions of `compiler_builtins`.
 //!
-//! Those use three string instructions for each call, and each of these takes tens of nanoseconds to start.
-//! The kernel has no vector registers. So short sizes are copied by moves of words, and long ones by a single
-//! string instruction. The first and the last bytes are moved as whole words, which may overlap, so that no
-//! size needs moves of single bytes.
+//! The functions of `compiler_builtins` use three string instructions for each call, and each string
+//! instruction takes tens of nanoseconds to start. The kernel has no vector registers. So the functions here
+//! move short sizes in words, and long sizes by a single string instruction. The first and the last bytes are
+//! moved as whole words, which may overlap, so that no size needs moves of single bytes.
 //!
-//! The functions are in assembly, since the compiler may turn a loop in Rust into a call of the very
+//! The functions are in assembly, since the compiler may turn a loop in Rust into a call of the same
 //! function. They keep the direction flag clear, as the System V ABI demands.
 
 use core::arch::naked_asm;
 
-/// Maximum size in bytes that is moved by words; larger ones are moved by a string instruction.
+/// Maximum size in bytes that is moved in words. Larger sizes are moved by a string instruction.
 const SHORT: usize = 256;
 
 /// Jumps by the size in `rdx`: to label 4 for more than 16 bytes, 3 for 8 or more, 2 for 4 or more, 9 for

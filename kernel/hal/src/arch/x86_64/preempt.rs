@@ -15,8 +15,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::local::{MASK, RESUME};
 
-/// Actions of the kernel when an interrupt or the last unmask cannot simply continue. The type is a
-/// parameter, so that the assembly below calls the functions directly.
+/// Actions of the kernel at the last unmask and on preemption. The type is a parameter of the functions
+/// below, so that their assembly calls the hooks directly.
 pub(crate) trait PreemptHooks {
     /// Handles the pending lines, and switches to another thread if one should run. Called on the thread's
     /// own stack with interrupts masked once, and returns in the same state.
@@ -48,8 +48,8 @@ pub(super) fn use_xsave(components: u32, size: u32) {
     AREA.store(size.next_multiple_of(64) | 1, Relaxed);
 }
 
-/// The address at which a preempted thread continues. The caller has stored the thread's own address in
-/// [`LocalHeader::resume`](super::local::LocalHeader::resume) of its CPU.
+/// Address at which a preempted thread continues. The caller must store the address at which the thread was
+/// interrupted in [`LocalHeader::resume`](super::local::LocalHeader::resume) of its CPU.
 pub(crate) fn entry<H: PreemptHooks>() -> u64 {
     (preempt::<H> as *const ()).addr() as u64
 }
@@ -91,8 +91,9 @@ macro_rules! restore {
 /// Saves all registers, calls [`PreemptHooks::preempted`], restores all registers and returns to where the
 /// thread was interrupted.
 ///
-/// The x87 stack is emptied before the call, and pending exceptions of this thread are cleared: another
-/// thread that is switched to returns from a function, where the System V ABI demands an empty x87 stack.
+/// Empties the x87 stack before the call, and clears pending x87 exceptions of this thread. If the hook
+/// switches to another thread, that thread returns from a function call, and there the System V ABI demands
+/// an empty x87 stack.
 #[unsafe(naked)]
 unsafe extern "C" fn preempt<H: PreemptHooks>() {
     naked_asm!(
@@ -122,9 +123,9 @@ unsafe extern "C" fn preempt<H: PreemptHooks>() {
         "mov eax, [rip + {components}]",
         "xor edx, edx",
         "xsave64 [rsp]",
-        // AVX's registers may be in use. A thread that is switched to returns from a call, and may run SSE
-        // code without XRSTOR. Each of its instructions would then wait for the upper halves (Intel's
-        // optimization manual: mixing AVX with SSE).
+        // The upper halves of AVX's registers may be in use. If the hook switches to another thread, that
+        // thread may run SSE code without XRSTOR. Each SSE instruction would then wait for the upper halves
+        // (Intel's optimization manual: mixing AVX with SSE).
         "test eax, {upper_halves}",
         "jz 6f",
         "vzeroupper",
@@ -172,8 +173,8 @@ unsafe extern "C" fn keep_registers<H: PreemptHooks>() {
     )
 }
 
-/// Calls [`PreemptHooks::handle_pending`]. The code around the call seldom gets here, so the call costs it
-/// neither a register nor a stack frame.
+/// Calls [`PreemptHooks::handle_pending`]. The caller seldom gets here, so the call is made such that the
+/// caller's usual path needs neither a register nor a stack frame for it.
 #[inline]
 fn call_handle_pending<H: PreemptHooks>() {
     // SAFETY: `keep_registers` preserves every register except the flags, which are not declared as
@@ -184,8 +185,8 @@ fn call_handle_pending<H: PreemptHooks>() {
 }
 
 /// Decrements the mask depth of the calling CPU. If it reaches zero and a line is pending, calls
-/// [`PreemptHooks::handle_pending`]. The code around this seldom gets there, so the call costs it neither a
-/// register nor a stack frame.
+/// [`PreemptHooks::handle_pending`]. The caller seldom needs that call, so its usual path needs neither a
+/// register nor a stack frame for it.
 #[inline]
 pub(crate) fn unmask<H: PreemptHooks>() {
     // SAFETY: the GS base is that of a block with a `LocalHeader` at its start (see `local::block`), and its

@@ -24,8 +24,8 @@ impl Processor {
         Self { local, stacks, table: segments::of_first(stacks) }
     }
 
-    /// Prepares the calling CPU, by privileged instructions. From here on its exceptions and interrupts go to
-    /// `H`.
+    /// Prepares the calling CPU with privileged instructions. Afterwards `H` handles its exceptions and
+    /// interrupts.
     pub(crate) fn enter<H: TrapHandler>(&self) {
         self.local.install();
         self.table.install();

@@ -1,5 +1,5 @@
-//! Segment descriptors (GDT) and the task state segment (TSS). 64-bit mode uses little of them: the code
-//! segment, and the interrupt stack table (IST). Each CPU has its own.
+//! Segment descriptors (GDT) and the task state segment (TSS). 64-bit mode uses only a little of both: the
+//! code segment, and the interrupt stack table (IST). Each CPU has its own GDT and TSS.
 
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
@@ -45,7 +45,7 @@ impl Gdt {
         leak(Self::new(task_state)).ok_or(OutOfMemory)
     }
 
-    /// Loads the GDT and its TSS on the calling CPU, to which they belong.
+    /// Loads the GDT and its TSS on the calling CPU. Both belong to this CPU alone.
     pub(super) fn install(&'static self) {
         self.table.load();
         // SAFETY: the selector is that of a 64-bit code segment in the table just loaded.

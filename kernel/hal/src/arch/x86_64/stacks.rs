@@ -1,4 +1,5 @@
-//! The kernel's own stacks. Each CPU has one to start and to idle on, and its interrupt stacks (IST).
+//! The kernel's own stacks. Each CPU has one stack on which it starts and idles, and its interrupt stacks
+//! (IST).
 //!
 //! Interrupts and exceptions never run on the interrupted stack. Application code keeps live data below its
 //! stack pointer (the red zone of the System V ABI), and a stack that has overflowed cannot take an
@@ -114,7 +115,7 @@ static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Memory for the stacks of secondary CPUs, from the layers above.
 pub(crate) trait StackMemory {
-    /// Reserves addresses without memory. They are never given back.
+    /// Reserves addresses without memory, permanently. Returns the first address.
     fn reserve_addresses(size: u64) -> Result<u64, OutOfMemory>;
 
     /// Maps memory at reserved addresses for a kernel stack.
@@ -131,8 +132,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Maps the stacks of CPU `number`, from 1 to 63. Called for one CPU after the other, in the order of
-    /// numbers.
+    /// Maps the stacks of CPU `number`, from 1 to 63. The caller calls this for each CPU in ascending order.
     pub(super) fn new<M: StackMemory>(number: u32) -> Result<Self, OutOfMemory> {
         if START.load(Relaxed) == 0 {
             START.store(M::reserve_addresses(STRIDE * STACKS_PER_CPU * MAX_SECONDARY)?, Relaxed);
@@ -150,7 +150,7 @@ impl Stacks {
     }
 }
 
-/// The kernel stack of an address. The guard page belongs to the stack.
+/// The kernel stack to which an address belongs. The guard page is part of the stack.
 fn find(address: u64) -> Option<Extent> {
     let of_secondary = || {
         let start = START.load(Relaxed);

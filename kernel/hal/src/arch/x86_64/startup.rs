@@ -1,10 +1,11 @@
 //! Start of secondary CPUs, from real mode to the kernel.
 //!
 //! The first CPU prepares a [`StartBlock`] for each of the others, and copies the trampoline, a piece of
-//! assembly, to a page below 1 MiB. A secondary CPU starts there in real mode, since a STARTUP IPI can only
-//! name such a page. The trampoline switches it to 64-bit mode with the kernel's page tables. Then the CPU
-//! takes the next number, finds its block by the number, and calls the kernel on its own stack. In a process
-//! of Linux, CPUs are threads that start in 64-bit mode, so there is no trampoline ([`entry_states`]).
+//! assembly, to a page below 1 MiB. A STARTUP IPI can only name a page below 1 MiB, and makes a secondary CPU
+//! start there in real mode. The trampoline switches it to 64-bit mode with the kernel's page tables. Then
+//! the CPU takes the next number, finds the start block of this number, and calls the kernel on its own
+//! stack. In a process of Linux, CPUs are threads that start in 64-bit mode, so there is no trampoline
+//! ([`entry_states`]).
 
 use core::arch::{global_asm, naked_asm};
 use core::mem::offset_of;
@@ -42,11 +43,12 @@ struct StartBlock {
 /// The prepared blocks by CPU number; null where there is none.
 static STARTS: [AtomicPtr<StartBlock>; MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_CPUS];
 
-/// The number of the next CPU that arrives: CPUs take numbers in the order in which they arrive.
+/// Number of the next CPU. CPUs take numbers in the order in which they arrive in the trampoline.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
-// The trampoline: a page that is copied to below 1 MiB and entered at its start, in real mode, with the code
-// segment at the page. The words from `hermit_start_table` on are filled in after copying.
+// The trampoline: a page that the kernel copies to an address below 1 MiB. A CPU enters it at its start, in
+// real mode, with the code segment at the page. The kernel fills in the words from `hermit_start_table` on
+// after copying.
 global_asm!(
     ".pushsection .rodata.hermit_start, \"a\", @progbits",
     ".balign 16",
@@ -122,8 +124,8 @@ fn offset(label: *const u8) -> usize {
     label.addr() - (&raw const hermit_start).addr()
 }
 
-/// The code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables at `root`.
-/// `None` if `root` has more than 32 bits, which real mode cannot load.
+/// Code of a trampoline at a physical address below [`TRAMPOLINE_LIMIT`], for the page tables at `root`.
+/// Returns `None` if `root` has more than 32 bits, since real mode cannot load such an address.
 pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
     let root = u32::try_from(root).ok()?;
     let mut page = [0; 4096];
@@ -144,7 +146,7 @@ pub(crate) fn trampoline(physical: u64, root: u64) -> Option<[u8; 4096]> {
 }
 
 /// Allocates the data of CPUs 1 to `count - 1`. Each of them will call `entry`. Returns the number of CPUs
-/// for which there was memory, the first one included.
+/// for which there was memory, including the first CPU.
 pub(crate) fn prepare<R: CpuResources>(count: u32, entry: CpuEntry) -> u32 {
     let numbers = (1..count).zip(STARTS.iter().skip(1));
     let prepared = numbers.map_while(|(number, slot)| {
@@ -167,7 +169,7 @@ fn prepare_one<R: CpuResources>(number: u32, entry: CpuEntry) -> Result<&'static
 pub(crate) struct EntryState {
     /// The instruction pointer.
     pub(crate) entry: u64,
-    /// The stack pointer, as after a call whose return address is never used.
+    /// The stack pointer. It is as after a call, but the return address is never used.
     pub(crate) stack: u64,
     /// The register of the first argument.
     pub(crate) argument: u64,
@@ -188,8 +190,8 @@ pub(crate) fn entry_states() -> impl Iterator<Item = EntryState> {
     })
 }
 
-/// The end of the trampoline, in 64-bit mode and without a stack: takes a number and the block that was
-/// prepared for it.
+/// The last part of the trampoline, in 64-bit mode and without a stack. It takes the next number and the
+/// block that was prepared for this number.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     naked_asm!(

@@ -1,4 +1,4 @@
-//! The TLB of the CPU that runs this.
+//! The TLB of the calling CPU.
 
 /// Flushes all TLB entries and paging-structure caches of this CPU (SDM volume 3, section 4.10.4.1: a write
 /// to CR3). No page of the kernel is global.

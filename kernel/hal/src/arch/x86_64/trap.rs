@@ -62,7 +62,7 @@ pub(crate) trait TrapHandler {
     /// Returns true if another CPU sent a non-maskable interrupt to stop this one.
     fn is_stopped() -> bool;
 
-    /// An exception was raised. Returns if the interrupted code can continue.
+    /// An exception was raised. Returns only if the interrupted code can continue.
     fn exception(exception: Exception, frame: &mut TrapFrame);
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Exception {
         address: u64,
         /// The access.
         access: FaultAccess,
-        /// There is a page at the address, which does not allow the access.
+        /// True if there is a page at the address, which does not allow the access.
         is_present: bool,
     },
     /// An exception while another one was being delivered: the stack pointer is wrong, for instance.
@@ -124,13 +124,14 @@ pub(super) extern "C" fn handle<H: TrapHandler>(frame: &mut TrapFrame) {
     }
 }
 
-/// Returns the meaning of the exception in `frame`. `address` is the one that caused a page fault (CR2).
+/// Returns the meaning of the exception in `frame`. `address` is the accessed address if the exception is a
+/// page fault (CR2).
 pub(crate) fn decode(frame: &mut TrapFrame, address: u64) -> Exception {
     match frame.vector {
         DEBUG if frame.rflags & TRAP_FLAG != 0 => {
-            // A debugger outside of the machine steps by this flag. The flag is also in the frame if a step
-            // arrived at an interrupt, or at an access that makes a stack grow. The debugger may be gone when
-            // the frame is restored, so the flag is cleared.
+            // A debugger outside of the machine sets this flag to single-step. The saved frame has the flag,
+            // too, if a step ended in an interrupt, or in a page fault that makes a stack grow. The debugger
+            // may be gone when the frame is restored, so this clears the flag.
             frame.rflags &= !TRAP_FLAG;
             Exception::SingleStep
         }

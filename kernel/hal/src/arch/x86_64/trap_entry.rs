@@ -1,7 +1,7 @@
 //! Entry stubs of exceptions and interrupts.
 //!
-//! Each vector has a stub that pushes its number (and a zero where the processor pushes no error code); the
-//! common part saves the general-purpose registers, which are all that kernel code uses, and calls
+//! Each vector has a stub that pushes the vector's number, and a zero if the processor pushes no error code.
+//! The common part saves the general-purpose registers, since kernel code uses no others, and calls
 //! [`super::trap`].
 
 use core::arch::naked_asm;

@@ -1,7 +1,7 @@
 //! The registers of interrupted code, which the entry stubs and the processor push.
 
-/// The registers of interrupted code, as they lie on the stack from the lowest address on while
-/// [`trap::handle`](super::trap::handle) runs.
+/// The registers of interrupted code, in the order in which they are on the stack, from the lowest address
+/// upwards, while [`trap::handle`](super::trap::handle) runs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TrapFrame {
@@ -71,7 +71,7 @@ impl TrapFrame {
         ]
     }
 
-    /// Makes the interrupted code continue at another address; returns the one at which it would have
+    /// Makes the interrupted code continue at another address. Returns the address at which it would have
     /// continued.
     pub(crate) const fn redirect(&mut self, address: u64) -> u64 {
         core::mem::replace(&mut self.rip, address)

@@ -1,5 +1,6 @@
 //! Blocks one after the other, in a region of each CPU ([`crate::cpu_local::heap_region`]). Only the last
-//! block of a CPU can be freed and can grow. The memory of all others is in use until the machine ends.
+//! block of a CPU can be freed and can grow. The memory of all other blocks stays in use until the machine
+//! ends.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,8 +16,8 @@ use crate::memory::paging;
 /// Number of times that the region of a CPU grew, under the memory lock.
 static GROWTH_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size
-/// of zero gives a dangling pointer.
+/// Allocates a block. Returns null if there is no memory, or if size and alignment are not valid for a
+/// [`Layout`]. For a size of zero, returns a dangling pointer.
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
@@ -72,7 +73,7 @@ fn extend(region: BumpRegion, needed: usize) -> Option<BumpRegion> {
     is_extended.then(|| BumpRegion { end: region.end + size, ..region })
 }
 
-/// Frees the unused whole pages of a region; returns the rest.
+/// Frees the unused whole pages of a region. Returns the rest of the region.
 fn give_back(region: BumpRegion) -> BumpRegion {
     let (rest, start, size) = region.take_pages();
     if size > 0 {
@@ -81,7 +82,7 @@ fn give_back(region: BumpRegion) -> BumpRegion {
     rest
 }
 
-/// Frees a block, if it is the last one of this CPU or a large one.
+/// Frees a block, if it is the last block of this CPU or a large block. Has no effect on other blocks.
 ///
 /// # Safety
 ///
@@ -108,8 +109,8 @@ pub unsafe fn deallocate(pointer: *mut u8, size: usize, align: usize) {
 /// The block must not be used again.
 pub(super) unsafe fn deallocate_shared(_: *mut u8, _: Layout) {}
 
-/// Changes the size of a block in place; `false` if that is impossible. `size` is not zero, less than that of
-/// large blocks, and valid with the alignment of the block.
+/// Changes the size of a block in place. Returns false if that is impossible. `size` is not zero, less than
+/// that of large blocks, and valid with the alignment of the block.
 ///
 /// # Safety
 ///
@@ -141,7 +142,7 @@ pub(super) fn drain(masked: &Masked) {
     local_region::set(masked, rest);
 }
 
-/// Number of times that a lock was taken that all CPUs share.
+/// Number of times that a lock that all CPUs share was taken.
 #[must_use]
 pub fn heap_lock_count() -> u64 {
     GROWTH_COUNT.load(Relaxed)

@@ -1,4 +1,4 @@
-//! Requests between CPUs to give up the free memory that each keeps for itself.
+//! Requests to other CPUs to give back the free blocks that each CPU keeps for itself.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -14,7 +14,7 @@ static KEEPING: AtomicU64 = AtomicU64::new(1);
 /// CPUs that were requested to give back their free memory, one bit each.
 static DRAIN_REQUESTED: AtomicU64 = AtomicU64::new(0);
 
-/// Includes a secondary CPU, whose interrupts are enabled, in requests for its free memory.
+/// Includes a secondary CPU in the requests from now on. Its interrupts are enabled.
 pub(crate) fn join(cpu: u32) {
     KEEPING.fetch_or(1 << cpu, Relaxed);
 }
@@ -30,8 +30,8 @@ pub fn drain_if_requested(masked: &Masked) {
     }
 }
 
-/// Gives back the free memory that all CPUs keep. If interrupts are masked, only that of this CPU: otherwise
-/// two CPUs could wait for each other.
+/// Gives back the free memory that all CPUs keep. If interrupts are masked, gives back only the memory of
+/// this CPU: otherwise two CPUs could wait for each other.
 pub(in crate::memory) fn drain_all() {
     let can_wait = interrupts::are_unmasked();
     let masked = Masked::new();
@@ -47,8 +47,8 @@ pub(in crate::memory) fn drain_all() {
     drop(masked);
     let mut waiting = others;
     let mut backoff = Backoff::default();
-    // A bit that was once seen clear is not waited for again: its CPU has drained, even if another CPU
-    // requests it anew.
+    // Does not wait again for a bit that was once clear: its CPU has given back its memory, even if another
+    // CPU has set the bit again.
     while waiting != 0 {
         backoff.wait();
         waiting &= DRAIN_REQUESTED.load(Acquire);

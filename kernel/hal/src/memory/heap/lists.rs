@@ -16,14 +16,14 @@ use crate::memory::host_return;
 
 pub use shared::{heap_available, heap_lock_count};
 
-/// The list of free blocks of this size and alignment; `None` if CPUs have no list for them.
+/// The list of free blocks of this size and alignment; `None` if CPUs have no list for such blocks.
 #[inline]
 fn list(size: usize, align: usize) -> Option<ListOffset> {
     if align <= size_classes::ALIGN { ListOffset::of(size) } else { None }
 }
 
-/// Allocates a block; null if there is no memory, or if size and alignment are not those of a layout. A size
-/// of zero gives a dangling pointer.
+/// Allocates a block. Returns null if there is no memory, or if size and alignment are not valid for a
+/// [`Layout`]. For a size of zero, returns a dangling pointer.
 #[inline]
 #[must_use]
 pub fn allocate(size: usize, align: usize) -> *mut u8 {
@@ -37,8 +37,8 @@ pub fn allocate(size: usize, align: usize) -> *mut u8 {
     allocate_slow(size, align)
 }
 
-/// Allocates a block if the calling CPU has no free one. The size is not zero, and less than that of large
-/// blocks.
+/// Allocates a block when the calling CPU has no free block of the size. The size is not zero, and less than
+/// that of large blocks.
 pub(super) fn allocate_shared(layout: Layout) -> Option<NonNull<u8>> {
     if let Some(list) = list(layout.size(), layout.align()) {
         return refill(list);
@@ -81,8 +81,8 @@ pub(super) unsafe fn deallocate_shared(block: *mut u8, layout: Layout) {
     shared::with(&Masked::new(), |heap| unsafe { heap.deallocate(block, layout) });
 }
 
-/// Changes the size of a block in place; `false` if that is impossible. `size` is not zero, less than that of
-/// large blocks, and valid with the alignment of the block.
+/// Changes the size of a block in place. Returns false if that is impossible. `size` is not zero, less than
+/// that of large blocks, and valid with the alignment of the block.
 ///
 /// # Safety
 ///
@@ -126,7 +126,8 @@ fn layout_of(class: usize) -> Option<Layout> {
 /// bounds how long other CPUs wait for it.
 const MAX_LOCKED: u32 = 16;
 
-/// Moves a batch of blocks from the shared heap to this CPU; returns one of them.
+/// Moves a batch of blocks from the shared heap to this CPU. Returns one of the blocks to the caller, and
+/// adds the others to the list.
 fn refill(list: ListOffset) -> Option<NonNull<u8>> {
     let class = list.class();
     let layout = layout_of(class)?;
@@ -159,7 +160,7 @@ fn refill(list: ListOffset) -> Option<NonNull<u8>> {
     Some(block)
 }
 
-/// Moves a batch of blocks of a list, which is full, to the shared heap.
+/// Moves a batch of blocks from a full list to the shared heap.
 #[cold]
 #[inline(never)]
 fn drain_full(masked: Masked, list: ListOffset) {
@@ -170,7 +171,7 @@ fn drain_full(masked: Masked, list: ListOffset) {
     host_return::notify();
 }
 
-/// Moves up to `count` blocks of a list to the shared heap.
+/// Moves up to `count` blocks from a list to the shared heap.
 fn drain_list(masked: &Masked, list: &FreeList, class: usize, count: usize) {
     let Some(layout) = layout_of(class) else { return };
     let mut blocks = core::iter::from_fn(|| list.pop()).take(count).peekable();

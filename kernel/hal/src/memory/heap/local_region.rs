@@ -1,4 +1,4 @@
-//! The region from which the CPU that runs allocates.
+//! The region from which the calling CPU allocates.
 
 use core::ptr::{self, without_provenance_mut};
 
@@ -8,14 +8,14 @@ use crate::arch::local;
 use crate::cpu_local::heap_region::{END, NEXT};
 use crate::interrupts::Masked;
 
-/// Where the next block of the CPU that runs begins.
+/// Address at which the next block of the calling CPU begins.
 #[inline]
 pub(super) fn next(_: &Masked) -> usize {
     // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits.
     unsafe { local::load::<NEXT>() }.addr()
 }
 
-/// The region of the CPU that runs.
+/// The region of the calling CPU.
 #[inline]
 pub(super) fn get(masked: &Masked) -> BumpRegion {
     // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits.
@@ -23,7 +23,7 @@ pub(super) fn get(masked: &Masked) -> BumpRegion {
     BumpRegion { next: next(masked), end: end.addr() }
 }
 
-/// Changes where the next block of the CPU that runs begins.
+/// Sets the address at which the next block of the calling CPU begins.
 #[inline]
 pub(super) fn set_next(_: &Masked, next: usize) {
     // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which
@@ -31,7 +31,7 @@ pub(super) fn set_next(_: &Masked, next: usize) {
     unsafe { local::store::<NEXT>(without_provenance_mut(next)) };
 }
 
-/// Replaces the region of the CPU that runs.
+/// Replaces the region of the calling CPU.
 pub(super) fn set(masked: &Masked, region: BumpRegion) {
     set_next(masked, region.next);
     // SAFETY: the block of each CPU is a `CpuLocal`, in which this is the offset of a word of 64 bits, which

@@ -11,8 +11,8 @@ pub(super) const PAGE: usize = to_usize(PAGE_SIZE);
 /// Smallest growth of the heap in bytes.
 pub(super) const GROWTH: usize = 256 << 10;
 
-/// Allocates at least `needed` bytes, and at least [`GROWTH`] unless memory is short. Returns their address
-/// and number, in whole pages.
+/// Allocates at least `needed` bytes, and at least [`GROWTH`] unless memory is short. Returns the address and
+/// the size in bytes, which is a multiple of the page size.
 pub(super) fn claim(needed: usize) -> Option<(usize, usize)> {
     let size = needed.max(GROWTH).checked_next_multiple_of(PAGE)?;
     let claim = |size: usize| {

@@ -1,4 +1,4 @@
-//! The shared heap, from which the free lists of all CPUs are filled, under one lock.
+//! The shared heap, which refills the free lists of all CPUs. It has one lock.
 
 #[cfg(not(feature = "tlsf"))]
 mod spans;
@@ -24,8 +24,8 @@ pub(super) use tlsf::Tlsf as Heap;
 ///
 /// # Safety
 ///
-/// A block that it allocates is mapped, has the layout's size and alignment, and overlaps no other one until
-/// it is freed; resizing keeps its contents. No function panics or allocates from the heap.
+/// Each allocated block must be mapped, have the layout's size and alignment, and overlap no other block
+/// until it is freed. Resizing must keep its contents. No function may panic or allocate from the heap.
 pub(super) unsafe trait PageHeap {
     /// A heap without memory.
     const NEW: Self;
@@ -44,8 +44,8 @@ pub(super) unsafe trait PageHeap {
     /// The size must not be zero.
     unsafe fn allocate(&mut self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Allocates a block of a size class from a piece of memory with only such blocks. `None` if no piece has
-    /// a free block, and there is no memory for another one.
+    /// Allocates a block of a size class from a span, which is a piece of memory with only such blocks.
+    /// Returns `None` if no span has a free block, and there is no memory for another span.
     fn allocate_in_span(&mut self, class: usize) -> Option<NonNull<u8>> {
         let _ = class;
         None
@@ -58,7 +58,7 @@ pub(super) unsafe trait PageHeap {
     /// The block must come from this heap with this layout, and not be used again.
     unsafe fn deallocate(&mut self, block: *mut u8, layout: Layout);
 
-    /// Changes the size of a block in place; `false` if that is impossible.
+    /// Changes the size of a block in place. Returns false if that is impossible.
     ///
     /// # Safety
     ///
@@ -78,7 +78,7 @@ static LOCK_COUNT: AtomicU64 = AtomicU64::new(0);
 /// Calls `action` with the shared heap, under its lock.
 pub(super) fn with<R>(masked: &Masked, action: impl FnOnce(&mut Heap) -> R) -> R {
     HEAP.with(masked, |heap| {
-        // A load and a store are enough: it only changes under the lock.
+        // A load and a store are enough, since the counter changes only under the lock.
         LOCK_COUNT.store(LOCK_COUNT.load(Relaxed) + 1, Relaxed);
         action(heap)
     })

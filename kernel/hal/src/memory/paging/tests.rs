@@ -58,7 +58,7 @@ fn partly_mapped_block_is_flushed_before_it_is_freed() {
     let last = memory.take_frames(PAGE_SIZE).unwrap();
     memory.map_frames(ADDRESS + (pages - 1) * PAGE_SIZE, last, Access::Write).unwrap();
     let (available, flushes) = (memory.available(), flush_count());
-    // All pages but the last one are mapped, which is there already.
+    // Maps all pages except the last one, at whose address a page is mapped already.
     let frames = memory.take_frames(pages * PAGE_SIZE).unwrap();
     assert_eq!(memory.map_frames(ADDRESS, frames, Access::Write), Err(PagingError::AlreadyMapped));
     assert_eq!(memory.available(), available);
@@ -96,8 +96,8 @@ fn frames_are_filled_with_zero_without_the_memory_lock() {
     assert!(memory.unmap_ranges(core::iter::once((ADDRESS, PAGE_SIZE))).is_none());
     direct_map.write(physical, &[1; 4096]);
     let mut frames = memory.take_frames(PAGE_SIZE).unwrap();
-    // The frame that was freed last is allocated first. Allocation, for which the lock is held, does not
-    // write to it.
+    // The frame that was freed last is allocated first. The allocation holds the lock, so it does not fill
+    // the frame with zero.
     assert_eq!((frames.physical, is_zero(physical)), (physical, false));
     frames.zero();
     assert!(is_zero(physical));
@@ -121,7 +121,8 @@ fn pages_are_freed_after_a_flush_without_the_lock() {
     let frames = memory.take_frames(4 * PAGE_SIZE).unwrap();
     memory.map_frames(ADDRESS, frames, Access::Write).unwrap();
     let (available, flushes) = (memory.available(), flush_count());
-    // A part of it: the table stays, so other CPUs are not waited for under the lock.
+    // Unmaps a part of the mapping. The page table stays, so this does not wait for other CPUs under the
+    // lock.
     let pending = memory.unmap_pages(ADDRESS, 3 * PAGE_SIZE).unwrap();
     assert_eq!((memory.available(), flush_count()), (available, flushes), "it is free before the flush");
     let PendingFlush(mut deferred) = pending.unwrap();
@@ -154,7 +155,7 @@ fn empty_tables_are_freed_by_reclaim() {
     assert_eq!(memory.available(), before);
 }
 
-/// Memory that is to be returned in a period.
+/// Memory that would be returned in a period.
 fn take_returnable(memory: &mut MemoryState) -> Vec<TakenMemory> {
     let (mut from, mut all) = (0, Vec::new());
     while let Some(ReturnStep { taken, next }) = memory.take_returnable(from) {
@@ -164,7 +165,7 @@ fn take_returnable(memory: &mut MemoryState) -> Vec<TakenMemory> {
     all
 }
 
-/// Ranges of memory that are to be returned in a period. They are freed again at its end.
+/// Ranges of memory that would be returned in a period. This frees them again.
 fn returnable(memory: &mut MemoryState) -> Vec<AddressRange> {
     let all = take_returnable(memory);
     let free = |taken: TakenMemory| {
@@ -280,7 +281,7 @@ fn memory_that_a_device_gives_back_is_free_and_nothing_returns_any_more() {
     let mut memory = memory_with_freed();
     let available = memory.available();
     let taken = memory.take_returnable(0).unwrap().taken.unwrap();
-    // As without a device.
+    // The same answer as without a device.
     let reported = return_taken(taken, |taken| Reported::Refused(Some(taken)));
     assert!(!finish_return(&mut memory, reported));
     assert_eq!(memory.available(), available + FreedUnits::size(SIZE));

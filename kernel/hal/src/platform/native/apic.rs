@@ -2,9 +2,9 @@
 //! timer, inter-processor interrupts, and the connection of the 8259A to the first CPU.
 //!
 //! Its registers are MSRs if the processor has x2APIC mode. Otherwise they are a page of memory, at the same
-//! address on all CPUs. [`find`] decides this once; each CPU then calls [`init`]. The timer is set to an
-//! absolute value of the time-stamp counter if it has TSC-deadline mode. Otherwise its own frequency must be
-//! known or measured.
+//! address on all CPUs. [`find`] decides this once; each CPU then calls [`init`]. If the timer has
+//! TSC-deadline mode, it expires at an absolute value of the time-stamp counter. Otherwise it counts down at
+//! a frequency of its own, which the hypervisor states or [`measure`] measures.
 
 use hermit_clock::{NANOSECONDS, TickScale};
 use hermit_virtio::transport::pci::MsiMessage;
@@ -41,10 +41,11 @@ const TSC_DEADLINE: u32 = 0x6e0;
 /// 11.11.1).
 const MSI_ADDRESS: u64 = 0xfee0_0000;
 
-/// Position of the destination in the address.
+/// Position of the destination's identifier in the address of a message, in bits.
 const MSI_DESTINATION: u32 = 12;
 
-/// The destination of all local APICs. A message can have the identifiers below it.
+/// The 8-bit identifier that addresses all local APICs. The identifiers of single local APICs in messages,
+/// and in IPIs without x2APIC, are below it.
 const BROADCAST: u32 = 0xff;
 
 /// APIC software enable, in the spurious-interrupt vector register.
@@ -87,7 +88,7 @@ impl Ipi {
 /// Destination shorthand: all excluding self.
 const ALL_OTHERS: u32 = 0b11 << 18;
 
-/// The page of registers; not mapped with an x2APIC, or without a local APIC.
+/// The page of registers. It stays unmapped if the local APIC has x2APIC mode, or if there is no local APIC.
 static PAGE: RegisterPage = RegisterPage::new();
 
 static FOUND: Once<bool> = Once::new();
@@ -99,7 +100,7 @@ static TIMER_MODE: Once<TimerMode> = Once::new();
 enum TimerMode {
     /// TSC-deadline: the timer expires at a value of the time-stamp counter.
     Deadline,
-    /// One-shot: the timer counts down at a rate of its own.
+    /// One-shot: the timer counts down at a frequency of its own.
     OneShot(TickScale),
 }
 
@@ -108,8 +109,8 @@ fn uses_msrs() -> bool {
     !PAGE.is_mapped()
 }
 
-/// The x2APIC register of this number. Neither reading one, nor writing those that are written here, affects
-/// memory.
+/// MSR of the x2APIC register with this number. Reading such a register does not affect memory. Nor does
+/// writing it, for the registers that this module writes.
 const fn msr(register: u32) -> Msr {
     Msr::new(X2APIC + register)
 }
@@ -121,7 +122,7 @@ fn read(register: u32) -> u32 {
     // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has
     // enabled it on this CPU; reading them does not affect memory.
     let value = unsafe { msr(register).read() };
-    // The registers that are read have 32 bits.
+    // All registers that this module reads have 32 bits.
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
 }
 
@@ -130,12 +131,12 @@ fn write(register: u32, value: u32) {
         return PAGE.write(register as usize * WORDS, value);
     }
     // SAFETY: the registers are MSRs, which means that `find` has found x2APIC mode in CPUID and `init` has
-    // enabled it on this CPU. The registers that are written configure interrupts. All vectors of these have
-    // handlers.
+    // enabled it on this CPU. The registers that this module writes configure interrupts, and all vectors of
+    // these interrupts have handlers.
     unsafe { msr(register).write(value.into()) };
 }
 
-/// Finds the local APIC; `false` if there is none.
+/// Finds the local APIC. Returns false if there is none.
 pub(in crate::platform) fn find() -> bool {
     *FOUND.call_once(find_registers)
 }
@@ -146,18 +147,20 @@ fn find_registers() -> bool {
     }
     if !cpu::has_x2apic() {
         let (frame, _) = ApicBase::read();
-        // SAFETY: by IA32_APIC_BASE this is the page of the local APIC, whose registers do not affect memory.
+        // SAFETY: according to IA32_APIC_BASE this is the page of the local APIC, whose registers do not
+        // affect memory.
         return unsafe { PAGE.map(frame.start_address().as_u64()) }.is_ok();
     }
     true
 }
 
-/// Enables the local APIC of this CPU. With `takes_external`, it also takes the interrupts of the 8259A.
+/// Enables the local APIC of this CPU. With `takes_external`, the local APIC also accepts the interrupts of
+/// the 8259A.
 pub(in crate::platform) fn init(takes_external: bool) {
     if uses_msrs() {
         let (frame, flags) = ApicBase::read();
-        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` had mapped the page; the page, which
-        // vanishes, is not used.
+        // SAFETY: CPUID reports x2APIC mode, since otherwise `find` would have mapped the page. The page of
+        // registers vanishes in x2APIC mode, but it is not mapped, so nothing uses it.
         unsafe { ApicBase::write(frame, flags | ApicBaseFlags::LAPIC_ENABLE | ApicBaseFlags::X2APIC_ENABLE) };
     }
     write(SPURIOUS, ENABLE | u32::from(SPURIOUS_VECTOR));
@@ -172,7 +175,8 @@ pub(in crate::platform) fn is_present() -> bool {
     *FOUND.get().unwrap_or(&false)
 }
 
-/// Returns true if IPIs can be sent to this identifier. Without x2APIC, it must have 8 bits.
+/// Returns true if IPIs can be sent to the local APIC with this identifier. Without x2APIC, identifiers of 8
+/// bits only can be addressed.
 pub(in crate::platform) fn can_reach(id: u32) -> bool {
     uses_msrs() || id < BROADCAST
 }
@@ -192,8 +196,8 @@ pub(in crate::platform) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// The message by which a device raises a line. It goes to the first of these local APICs that a message can
-/// address; `None` if it can address none of them.
+/// Message by which a device raises a line. Its destination is the first identifier in `ids` that a message
+/// can address. Returns `None` if a message can address none of them.
 pub(in crate::platform) fn msi_message<const N: usize>(ids: [u32; N], line: u8) -> Option<MsiMessage> {
     let id = ids.into_iter().find(|&id| has_message_address(id))?;
     let address = MSI_ADDRESS | u64::from(id) << MSI_DESTINATION;
@@ -231,7 +235,8 @@ pub(in crate::platform) fn send_to_others(ipi: Ipi) {
     send_raw(0, ipi.bits() | ALL_OTHERS);
 }
 
-/// Sets the timer to expire in `timeout_ns`, or earlier if that is more than it can count.
+/// Sets the timer to expire in `timeout_ns`. It expires earlier if the timeout is longer than the timer can
+/// count.
 pub(in crate::platform) fn set_timer(timeout_ns: u64) {
     match *TIMER_MODE.call_once(timer_mode) {
         TimerMode::Deadline => {
@@ -255,17 +260,17 @@ fn timer_mode() -> TimerMode {
     TimerMode::OneShot(TickScale::new(known.unwrap_or_else(measure)))
 }
 
-/// Ticks of the timer per second as a hypervisor states them: CPUID leaf 4000_0010h, ebx in kHz (VMware,
-/// KVM).
+/// Ticks of the timer per second, if a hypervisor states them: CPUID leaf 4000_0010h has them in EBX, in kHz
+/// (VMware, KVM).
 fn hypervisor_frequency() -> Option<u64> {
     let leaf = cpu::hypervisor_leaf(0x10)?;
     Some(u64::from(leaf.ebx) * 1000).filter(|&frequency| frequency != 0)
 }
 
-/// Duration of the measurement of the timer, in nanoseconds.
+/// Minimum duration of the measurement of the timer's frequency, in nanoseconds.
 const MEASUREMENT_NS: u64 = 1_000_000;
 
-/// Attempts for each reading. The fastest one is used.
+/// Number of attempts for each [`reading`], which uses the fastest one.
 const ATTEMPTS: usize = 4;
 
 /// Measures the ticks of the timer per second against the monotonic clock.
@@ -281,12 +286,12 @@ fn measure() -> u64 {
     }
     write(TIMER_COUNT, 0);
     write(TIMER, line);
-    // A timer that does not count is handled like a slow one.
+    // A timer that does not count gets a frequency of 1 Hz, so that the frequency is never 0.
     (ticks * NANOSECONDS / passed).max(1)
 }
 
-/// Reads the timer's count and the time together. Uses the fastest of a few attempts, since any of them may
-/// be interrupted.
+/// Reads the timer's count and the monotonic time together, and returns both. Uses the fastest of a few
+/// attempts, since the hypervisor may interrupt any attempt between the two readings.
 fn reading() -> (u32, u64) {
     let readings = core::array::from_fn::<_, ATTEMPTS, _>(|_| {
         let before = clock::monotonic();

@@ -1,5 +1,5 @@
-//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`). It has the frequency of the
-//! time-stamp counter and, in each reading, the host's time of day.
+//! KVM's paravirtual clock (Linux, `Documentation/virt/kvm/x86/msr.rst`). It provides the frequency of the
+//! time-stamp counter and the host's time of day.
 
 use hermit_clock::HostTime;
 use hermit_clock::paravirtual::{PvClock, WallClock, is_consistent};
@@ -33,13 +33,13 @@ const MAX_ATTEMPTS: usize = 100;
 /// Offset of the wall clock in the page; the system time is at its start.
 const WALL_CLOCK_OFFSET: usize = 64;
 
-/// Held during a reading. It keeps the thread on its CPU, to which the first MSR belongs, and reserves the
-/// second MSR, which all CPUs share, for one reading.
+/// Held during a reading. The lock keeps the thread on its CPU, since each CPU has its own `SYSTEM_TIME`. It
+/// also keeps other CPUs from writing `WALL_CLOCK`, which all CPUs share.
 static READING: SpinLock<()> = SpinLock::new(());
 
 static AT_START: Once<Option<HostClock>> = Once::new();
 
-/// Facts about the counter in the clock, if the host is KVM and has the clock.
+/// Facts about the time-stamp counter that the clock states, if the host is KVM and has the clock.
 pub(in crate::platform) fn host_clock() -> Option<HostClock> {
     *AT_START.call_once(|| {
         let (clock, _) = read()?;
@@ -61,7 +61,8 @@ fn is_offered() -> bool {
 }
 
 /// Reads the system time of this CPU, and the time of day at the start of the machine. The host computes the
-/// latter from its clocks at each reading, so it changes when the host's clock is set.
+/// time of day at the start from its clocks at each reading, so that time changes when the host's clock is
+/// set.
 fn read() -> Option<(PvClock, WallClock)> {
     if !is_offered() {
         return None;
@@ -70,8 +71,9 @@ fn read() -> Option<(PvClock, WallClock)> {
     let _reading = READING.lock();
     let (time, wall_clock) = (page.physical(), page.physical() + WALL_CLOCK_OFFSET as u64);
     // SAFETY: the feature bit says that the MSR exists. The host writes the clock's structure to the start of
-    // a page that is only ever copied (`HostPage`), until the MSR is cleared below, before the page is freed:
-    // by this CPU, which the thread does not leave while it holds a spinlock.
+    // a page that is only ever copied (`HostPage`). It writes until the MSR is cleared below, which happens
+    // before the page is freed, and on the same CPU, since the thread does not leave its CPU while it holds a
+    // spinlock.
     unsafe { Msr::new(SYSTEM_TIME).write(time | 1) };
     // SAFETY: the feature bit says that the MSR exists. The host writes the structure once, at this moment,
     // inside of the same page.
@@ -83,8 +85,8 @@ fn read() -> Option<(PvClock, WallClock)> {
     Some((clock?, start?))
 }
 
-/// Reads until the host has not written meanwhile: the version is the same before the value, in it, and after
-/// it.
+/// Repeats a reading until the host has not written during it. Reads the value three times: if the versions
+/// of all three are equal, the second one is consistent.
 fn repeat<T>(read: impl Fn() -> T, version: impl Fn(&T) -> u32) -> Option<T> {
     (0..MAX_ATTEMPTS).find_map(|_| {
         let (before, value, after) = (read(), read(), read());

@@ -23,12 +23,13 @@ impl RegisterPage {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Maps the page at a physical address, a multiple of its size; fails if there may be memory.
+    /// Maps the page at a physical address, which is a multiple of the page size. Fails if there may be
+    /// memory at this address.
     ///
     /// # Safety
     ///
-    /// The page must be one of device registers, and no access to them may make the device change memory that
-    /// is in use.
+    /// The page must consist of device registers, and no access to them may make the device change memory
+    /// that is in use.
     pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
         self.0.store(map_registers(physical, PAGE_SIZE)?.cast().as_ptr(), Relaxed);
         Ok(())
@@ -39,7 +40,7 @@ impl RegisterPage {
         !self.0.load(Relaxed).is_null()
     }
 
-    /// Address of a register, given its number in words of 32 bits.
+    /// Address of a register. `number` is the register's offset in words of 32 bits.
     ///
     /// # Panics
     ///
@@ -69,13 +70,14 @@ impl RegisterPage {
 mod tests {
     use super::RegisterPage;
 
-    /// The firmware's tables name the pages of the HPET and the local APIC, and may name memory instead.
+    /// The firmware's tables contain the addresses of the HPET and the local APIC, and may contain addresses
+    /// of memory instead.
     #[test]
     #[expect(unsafe_code, reason = "mapping of device registers is unsafe")]
     fn page_that_may_be_memory_is_not_mapped() {
         let page = RegisterPage::new();
         for physical in [0, 0x10_0000, 0xfed0_0000, u64::MAX - 0xfff] {
-            // SAFETY: no boot information has said where there is no memory, so nothing is mapped or
+            // SAFETY: no boot information was read, so every address counts as memory. Nothing is mapped or
             // accessed.
             assert!(unsafe { page.map(physical) }.is_err(), "{physical:#x}");
         }

@@ -25,7 +25,7 @@ static FIRMWARE: Once<Option<PlatformInfo>> = Once::new();
 /// Facts about CPUs in the boot information.
 #[derive(Clone, Copy, Debug, Default)]
 struct Announced {
-    /// Number of CPUs, whose APIC identifiers count from 0; `None` if unknown.
+    /// Number of CPUs; `None` if unknown. If it is known, the APIC identifiers are the numbers from 0 on.
     cpus: Option<u32>,
     /// Physical address of the ACPI root pointer, if known.
     rsdp: Option<u64>,
@@ -77,7 +77,7 @@ pub(in crate::platform) fn firmware() -> Option<&'static PlatformInfo> {
     FIRMWARE.call_once(|| hermit_firmware::platform_info(&PhysicalReader, announced().rsdp)).as_ref()
 }
 
-/// Numbers the CPUs with these APIC identifiers; returns their number.
+/// Assigns CPU numbers to these APIC identifiers. Returns the number of CPUs.
 fn record(all: impl Iterator<Item = u32>) -> u32 {
     let first = apic::id();
     let others = all.filter(|&id| id != first && apic::can_reach(id));
@@ -102,23 +102,23 @@ pub(super) fn send(cpus: u64, ipi: Ipi) {
     }
 }
 
-/// Stores the APIC identifier of the calling CPU under its number: CPUs take numbers in the order in which
-/// they start.
+/// Stores the APIC identifier of the calling CPU under its number. This is necessary because CPUs take
+/// numbers in the order in which they start.
 pub(in crate::platform) fn started(cpu: u32) {
     if let Some(slot) = IDS.get(cpu as usize) {
         slot.store(apic::id(), Relaxed);
     }
 }
 
-/// Starts the CPUs 1 to `prepared - 1`. CPUs that cannot be started stay absent.
+/// Starts the CPUs 1 to `prepared - 1`. CPUs that do not start stay unused.
 pub(super) fn start_secondary(prepared: u32) {
     if prepared <= 1 {
         return;
     }
     let Some(page) = memory::trampoline_page(startup::trampoline) else { return };
-    // A STARTUP IPI has the number of the page below 1 MiB.
+    // A STARTUP IPI contains the page number, which fits into 8 bits below 1 MiB.
     let Ok(page) = u8::try_from(page >> 12) else { return };
-    // A copy, since CPUs change the table as they start.
+    // Copies the table, since CPUs change it as they start.
     let ids: [u32; MAX_CPUS] = core::array::from_fn(|cpu| IDS[cpu].load(Relaxed));
     let send_to_each = |ipi: Ipi| {
         for &id in ids.iter().take(prepared as usize).skip(1) {
@@ -130,7 +130,7 @@ pub(super) fn start_secondary(prepared: u32) {
     delay(INIT_DELAY_NS);
     send_to_each(Ipi::Startup(page));
     delay(STARTUP_DELAY_NS);
-    // A CPU that has already started ignores the second one.
+    // A CPU that has already started ignores the second STARTUP IPI.
     send_to_each(Ipi::Startup(page));
 }
 

@@ -4,13 +4,14 @@ use hermit_clock::LeastSquares;
 
 use crate::arch::counter;
 
-/// A measurement takes one second divided by this: 5 ms.
+/// Number of measurements that would fit into a second: each takes 5 ms.
 const MEASUREMENTS_PER_SECOND: u64 = 200;
 
-/// Readings that are taken after that time. A single reading may be off by as long as it was interrupted.
+/// Number of readings at the end of the measurement. Several are needed, since a hypervisor may interrupt a
+/// single reading, which is then wrong by the length of the interruption.
 const LATE_READINGS: u32 = 32;
 
-/// Readings after which a reference that has not advanced far enough is given up.
+/// Maximum number of readings until the reference has advanced far enough.
 const MAX_READINGS: u32 = 1_000_000;
 
 /// A counter that counts up at a known frequency.
@@ -21,9 +22,10 @@ pub(super) struct Reference<F> {
     pub(super) read: F,
 }
 
-/// Measures the ticks of the time-stamp counter per second; `None` if the reference does not advance.
+/// Measures and returns the ticks of the time-stamp counter per second. Returns `None` if the reference does
+/// not advance.
 pub(super) fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
-    // A counter may start late: readings begin with a tick.
+    // A counter may start late, so this first waits until the reference ticks.
     let before = (reference.read)();
     (0..MAX_READINGS).find(|_| (reference.read)() != before)?;
     let first = (reference.read)();
@@ -35,7 +37,7 @@ pub(super) fn measure(reference: &Reference<impl Fn() -> u64>) -> Option<u64> {
         let now = (reference.read)();
         let took = counter::now() - before;
         fastest = fastest.min(took);
-        // A reading that took long was interrupted, at an unknown point.
+        // Ignores a reading that took long: it was interrupted at an unknown point.
         if took >= 2 * fastest {
             continue;
         }

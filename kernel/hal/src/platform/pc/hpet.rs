@@ -21,11 +21,11 @@ const MAX_PERIOD: u64 = 100_000_000;
 
 static REGISTERS: RegisterPage = RegisterPage::new();
 
-/// Finds the timer by the firmware's tables, and starts its counter.
+/// Finds the timer through the firmware's tables, and starts its counter.
 pub(super) fn find() -> Option<Reference<impl Fn() -> u64>> {
     let physical = smp::firmware()?.hpet.filter(|address| address.is_multiple_of(PAGE_SIZE))?;
-    // SAFETY: by the firmware's tables this is the page of the HPET, whose registers and interrupts do not
-    // affect memory. The address is that of a whole page.
+    // SAFETY: according to the firmware's tables, this is the page of the HPET, whose registers and
+    // interrupts do not affect memory. The address is page-aligned (checked).
     unsafe { REGISTERS.map(physical) }.ok()?;
     let period = u64::from(REGISTERS.read(PERIOD));
     if period == 0 || period > MAX_PERIOD {

@@ -25,12 +25,12 @@ const DESTINATION: u32 = 24;
 /// The registers of each I/O APIC in the order of the firmware's tables.
 static PAGES: [RegisterPage; MAX_IO_APICS] = [const { RegisterPage::new() }; MAX_IO_APICS];
 
-/// Serialises mapping of the registers, and accesses to them: an access takes a write of the index and the
-/// access itself.
+/// Serialises the mapping of the registers and the accesses to them. An access needs the lock because it has
+/// two steps: it writes the index, and then accesses [`WINDOW`].
 static LOCK: SpinLock<()> = SpinLock::new(());
 
 /// Connects a global system interrupt to a line of the first CPU: edge-triggered, active high, fixed
-/// delivery. `false` if no I/O APIC has the interrupt, or if it cannot address that CPU.
+/// delivery. Returns false if no I/O APIC has the interrupt, or if the I/O APIC cannot address that CPU.
 pub(super) fn connect(interrupt: u32, line: u8) -> bool {
     let destination = smp::apic_id(0);
     let Some(firmware) = smp::firmware().filter(|_| apic::has_message_address(destination)) else {
@@ -42,14 +42,14 @@ pub(super) fn connect(interrupt: u32, line: u8) -> bool {
         return false;
     }
     let entry = REDIRECTION + 2 * input;
-    // The high half comes first, since writing the low half unmasks the input.
+    // Writes the high half first, since writing the low half unmasks the input.
     write(page, entry + 1, destination << DESTINATION);
     write(page, entry, u32::from(FIRST_LINE + line));
     true
 }
 
-/// The registers of the I/O APIC that has a global system interrupt, mapped, and the number of its input.
-/// [`LOCK`] must be held: the same registers are mapped once.
+/// Finds the I/O APIC that has a global system interrupt. Returns its mapped registers and the number of the
+/// interrupt's input. [`LOCK`] must be held, so that registers are mapped only once.
 fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u32)> {
     let (index, input) = input_of(io_apics, interrupt)?;
     let address = io_apics.get(index)?.address;
@@ -58,16 +58,16 @@ fn find(io_apics: &[IoApic], interrupt: u32) -> Option<(&'static RegisterPage, u
         if !address.is_multiple_of(PAGE_SIZE) {
             return None;
         }
-        // SAFETY: by the firmware's tables, the page has the registers of an I/O APIC; `map` fails if there
-        // is memory. The device does no DMA except interrupt messages, and this module writes only entries
-        // that send vectors with handlers.
+        // SAFETY: according to the firmware's tables, the page has the registers of an I/O APIC; `map` fails
+        // if there may be memory. The device does no DMA except interrupt messages, and this module writes
+        // only entries that send vectors with handlers.
         unsafe { page.map(address) }.ok()?;
     }
     Some((page, input))
 }
 
-/// The I/O APIC whose first input is the closest one at or below an interrupt, by its index, and the number
-/// of the input.
+/// Finds the I/O APIC that has a global system interrupt: the one with the highest `gsi_base` that is not
+/// above the interrupt. Returns its index, and the number of the interrupt's input.
 fn input_of(io_apics: &[IoApic], interrupt: u32) -> Option<(usize, u32)> {
     let input = |(index, io_apic): (usize, &IoApic)| Some((index, interrupt.checked_sub(io_apic.gsi_base)?));
     io_apics.iter().enumerate().filter_map(input).min_by_key(|(_, input)| *input)

@@ -27,13 +27,14 @@ const SLAVE_LINE: u8 = 2;
 const READ_IN_SERVICE: u8 = 0x0b;
 /// OCW2: non-specific end of interrupt.
 const END_OF_INTERRUPT: u8 = 0x20;
-/// The line of a controller that reports spurious interrupts, which went away before they were acknowledged.
+/// The line on which a controller reports spurious interrupts: interrupts that went away before they were
+/// acknowledged.
 const SPURIOUS: u8 = 7;
 
 /// The unmasked lines, one bit each.
 static ENABLED: AtomicU16 = AtomicU16::new(1 << SLAVE_LINE);
 
-/// Gives the lines their vectors and masks all of them.
+/// Assigns vectors to the lines, and masks all lines.
 pub(super) fn init() {
     MASTER_COMMAND.write(INITIALISE);
     SLAVE_COMMAND.write(INITIALISE);
@@ -53,12 +54,12 @@ pub(super) fn enable(line: u8) {
 }
 
 /// Acknowledges an interrupt and masks its line until [`enable`]: a device may keep the line raised until its
-/// driver has run, which may be late. `false` if the interrupt was spurious.
+/// driver has run, which may be late. Returns false if the interrupt was spurious.
 pub(super) fn acknowledge(line: u8) -> bool {
     let is_slave = line >= 8;
     if line & 7 == SPURIOUS && !is_in_service(is_slave) {
         if is_slave {
-            // For the master, it was a real interrupt of the slave, which must be ended.
+            // For the master this was a real interrupt, on the slave's line. It must be ended.
             MASTER_COMMAND.write(END_OF_INTERRUPT);
         }
         return false;
@@ -83,8 +84,8 @@ fn is_in_service(is_slave: bool) -> bool {
     command.read() & 1 << SPURIOUS != 0
 }
 
-/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write the masks in between, so the
-/// value is compared afterwards.
+/// Writes the controllers' masks. An interrupt may change [`ENABLED`] and write the masks in between, so this
+/// compares the value afterwards, and repeats if it has changed.
 fn write_mask() {
     loop {
         let enabled = ENABLED.load(Relaxed);

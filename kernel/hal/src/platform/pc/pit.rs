@@ -3,7 +3,7 @@
 use super::calibration::Reference;
 use crate::arch::x86_64::port::Register;
 
-/// A register of the timer, or the system control port, which gates it.
+/// A register of the timer, or the system control port, which gates channel 2.
 const fn timer(port: u16) -> Register {
     // SAFETY: the timer does no DMA, and the bits of the system control port that are written here only gate
     // channel 2 and the speaker; so no access affects memory.

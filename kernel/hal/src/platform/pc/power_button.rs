@@ -1,4 +1,5 @@
-//! The power button: of ACPI's fixed hardware (ACPI 6.5, section 4.8), or an event of QEMU's `microvm`.
+//! The power button: either a part of ACPI's fixed hardware (ACPI 6.5, section 4.8), or an event of QEMU's
+//! `microvm`.
 
 use hermit_firmware::{AcpiMode, FixedPowerButton, MICROVM_EVENT_INTERRUPT, PowerButton};
 use hermit_interface::address::PAGE_SIZE;
@@ -13,7 +14,7 @@ const BUTTON: u16 = 1 << 8;
 /// `SCI_EN` in the PM1 control register: the hardware is in ACPI mode.
 const ACPI_MODE: u16 = 1 << 0;
 
-/// Number of readings of the control register after which the switch to ACPI mode is given up.
+/// Maximum number of readings of the control register while the firmware switches to ACPI mode.
 const MAX_READINGS: u32 = 100_000;
 
 /// Event of the power button in the selector of the Generic Event Device (`ACPI_GED_PWR_DOWN_EVT` of QEMU).
@@ -28,8 +29,8 @@ fn register<T>(port: u16) -> Register<T>
 where
     T: x86_64::structures::port::PortRead + x86_64::structures::port::PortWrite,
 {
-    // SAFETY: by the firmware's tables a register of the power management is at the port. It does no DMA;
-    // what the callers write to it only enables and clears events, and leaves sleep states alone.
+    // SAFETY: according to the firmware's tables, a register of the power management is at the port. It does
+    // no DMA. The values that the callers write only enable and clear events, and do not enter a sleep state.
     unsafe { Register::new(port) }
 }
 
@@ -50,9 +51,9 @@ pub(super) fn enable() {
     match find() {
         Some(PowerButton::Fixed(button)) => enable_fixed(&button),
         Some(PowerButton::Event(selector)) if selector.is_multiple_of(PAGE_SIZE) => {
-            // SAFETY: by the firmware's tables this is QEMU's `microvm`, whose Generic Event Device has its
-            // registers there; reading the selector, the only access, clears events. Without memory for the
-            // mapping the button does nothing.
+            // SAFETY: according to the firmware's tables, this is QEMU's `microvm`, whose Generic Event
+            // Device has its registers there. The only access is a read of the selector, which clears events.
+            // If the mapping fails, the button has no effect.
             let _: Result<(), _> = unsafe { EVENTS.map(selector) };
         }
         _ => {}

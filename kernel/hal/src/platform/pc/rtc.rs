@@ -37,11 +37,12 @@ fn register(index: u8) -> u8 {
 /// Time limit of an update, which takes 2.2 ms at most (MC146818A data sheet, update cycle).
 const UPDATE_TIMEOUT_NS: u64 = 10_000_000;
 
-/// Value of status register A without a clock. With a clock, this value would select a time base that does
-/// not exist.
+/// Value that status register A reads as if there is no clock. A clock never has this value, which would
+/// select a time base that does not exist.
 const ABSENT: u8 = 0xff;
 
-/// Reads the clock: seconds since 1970 (UTC). `None` without a clock, or if an update of it never ends.
+/// Reads the clock. Returns the seconds since 1970 (UTC), or `None` if there is no clock or an update of the
+/// clock never ends.
 pub(super) fn read() -> Option<u64> {
     if register(STATUS_A) == ABSENT {
         return None;

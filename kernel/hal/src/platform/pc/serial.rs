@@ -30,7 +30,7 @@ static ERROR: SerialPort = SerialPort::new(ERROR_SERIAL_PORT);
 /// True if [`ERROR`] exists. Set before other CPUs start.
 static HAS_ERROR: AtomicBool = AtomicBool::new(false);
 
-/// Byte that had arrived before the FIFO was enabled, plus [`IS_EARLY`]. 0 if there was none, or it has been
+/// Byte that arrived before the FIFO was enabled, plus [`IS_EARLY`]. 0 if no byte arrived, or if it has been
 /// read.
 static EARLY_INPUT: AtomicU16 = AtomicU16::new(0);
 
@@ -38,8 +38,8 @@ static EARLY_INPUT: AtomicU16 = AtomicU16::new(0);
 const IS_EARLY: u16 = 1 << 8;
 
 const DATA_AVAILABLE_INTERRUPT: u8 = 1 << 0;
-/// Enables the FIFOs of [`FIFO_SIZE`] bytes. The interrupt is raised at 14 received bytes (bits 6 and 7), or
-/// 4 character times after the last one.
+/// Enables the FIFOs of [`FIFO_SIZE`] bytes. The interrupt is raised when 14 bytes have been received (bits 6
+/// and 7), or 4 character times after the last received byte.
 const ENABLE_FIFOS: u8 = 0b1100_0001;
 /// The FIFOs are enabled; never set by an 8250 or 16450, which have none.
 const HAS_FIFOS: u8 = 0b1100_0000;
@@ -74,8 +74,8 @@ impl SerialPort {
         }
     }
 
-    /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that had
-    /// arrived before.
+    /// Sets 115,200 bits per second, 8 bits, no parity, and enables the FIFOs. Returns the byte that arrived
+    /// before, if any.
     fn init(&self) -> Option<u8> {
         self.interrupt_enable.write(0);
         self.line_control.write(SELECT_DIVISOR | EIGHT_BITS);
@@ -85,10 +85,10 @@ impl SerialPort {
         self.enable_fifos()
     }
 
-    /// Enables the FIFOs; returns the byte that had arrived before. Enabling them clears all buffers of the
-    /// port (data sheet, section 8.4). So bytes in the transmitter are sent before, and no input arrives
-    /// meanwhile, since the port is in loopback. (QEMU passes on the next byte when its main loop runs after
-    /// the read; loopback does not wake the main loop.)
+    /// Enables the FIFOs. Returns the byte that arrived before, if any. Enabling the FIFOs clears all buffers
+    /// of the port (data sheet, section 8.4). So this first waits until the transmitter has sent all bytes,
+    /// and puts the port into loopback, so that no input arrives meanwhile. (QEMU passes on the next byte
+    /// when its main loop runs after the read; loopback does not wake the main loop.)
     fn enable_fifos(&self) -> Option<u8> {
         self.flush();
         self.modem_control.write(READY_WITH_INTERRUPTS | LOOPBACK);
@@ -144,10 +144,10 @@ pub(super) fn write(stream: Stream, mut bytes: &[u8]) {
     }
 }
 
-/// Sends bytes while the port accepts them at once; returns their number.
+/// Sends bytes as long as the port accepts them at once. Returns the number of bytes sent.
 pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     let port = port(stream);
-    // An empty FIFO takes as many bytes as it holds.
+    // A ready port has an empty FIFO, which accepts as many bytes as it can hold.
     let chunks = bytes.chunks(port.depth.load(Ordering::Relaxed));
     let sent = chunks.take_while(|_| port.is_ready()).map(|chunk| {
         chunk.iter().for_each(|&byte| port.data.write(byte));
@@ -156,7 +156,8 @@ pub(super) fn try_write(stream: Stream, bytes: &[u8]) -> usize {
     sent.sum()
 }
 
-/// Waits until all bytes are sent: bytes in the ports are lost when the machine ends.
+/// Waits until all bytes are sent. Otherwise the end of the machine would discard bytes that are still in the
+/// ports.
 pub(super) fn flush() {
     [&CONSOLE, port(Stream::Error)].into_iter().for_each(SerialPort::flush);
 }
@@ -179,8 +180,8 @@ pub(super) fn has_input() -> bool {
     has_early_input() || CONSOLE.line_status.read() & DATA_READY != 0
 }
 
-/// Enables or disables the interrupt on input. If bytes have already arrived, it is raised at once or, for
-/// fewer than 14 bytes, 4 character times after the last one.
+/// Enables or disables the interrupt on input. If bytes have already arrived, the interrupt is raised at
+/// once, or, if there are fewer than 14, 4 character times after the last byte.
 pub(super) fn set_interrupt(is_enabled: bool) {
     CONSOLE.interrupt_enable.write(if is_enabled { DATA_AVAILABLE_INTERRUPT } else { 0 });
 }

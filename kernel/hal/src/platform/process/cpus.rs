@@ -1,4 +1,4 @@
-//! CPUs that are threads of Linux: their lines, how they wait and wake each other, and their timers.
+//! CPUs as threads of Linux: raised lines, waiting and waking, and timers.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -12,12 +12,12 @@ use crate::clock;
 use crate::interrupts::{self, DEFERRED_BIT, TIMER};
 use crate::once::Once;
 
-/// The page of the CPUs.
+/// The page that the CPUs share with uhyve.
 static CPUS: Once<&'static SharedCpus> = Once::new();
 
 static COUNT: Once<u32> = Once::new();
 
-/// No deadline. It is 0, so that the deadlines take no room in the image.
+/// Value for no deadline. It is 0, so that [`DEADLINES`] takes no space in the image's file.
 const NEVER: u64 = 0;
 
 /// Deadline of each CPU's timer while Linux's timer is not set for it yet. Only the CPU itself uses it.
@@ -51,15 +51,15 @@ fn cpu(number: u32) -> Option<&'static SharedCpu> {
     CPUS.get()?.get(number as usize)
 }
 
-/// Takes the lines that were raised on this CPU, one bit each. Marks the CPU as busy: it checks again before
-/// it sleeps.
+/// Removes and returns the lines that were raised on this CPU, one bit each. Marks the CPU as busy, so that
+/// it checks for lines again before it sleeps.
 pub(super) fn take_raised(number: u32) -> u32 {
     let Some(cpu) = cpu(number) else { return 0 };
     cpu.idle.store(BUSY, SeqCst);
     cpu.raised.swap(0, SeqCst)
 }
 
-/// Raises a line on another CPU, and wakes or interrupts it.
+/// Raises a line on another CPU, and wakes or interrupts that CPU.
 pub(super) fn raise(number: u32, line: u8) {
     let Some(cpu) = cpu(number) else { return };
     // Only the first line notifies the CPU. It takes all raised lines at the same time.
@@ -127,7 +127,7 @@ pub(super) fn arm_timer() {
 }
 
 /// Waits for an interrupt or the timer's deadline, unless `woken` returns true. A deferred timer stays
-/// deferred: no thread but the idle one has run.
+/// deferred, since no thread other than the idle thread runs.
 pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     let Some(cpu) = cpu(local::number()) else { return };
     let is_woken = || woken() || cpu.raised.load(SeqCst) != 0;
@@ -155,9 +155,9 @@ pub(super) fn wait_unless(woken: &dyn Fn() -> bool) {
     }
 }
 
-/// The next halt-polling interval of a CPU that has polled for `interval` and slept nevertheless (as
-/// `halt_poll_ns` of KVM). Waking a thread costs several microseconds, so a CPU that was woken soon polls
-/// longer. A CPU that slept long stops polling at once and leaves the host's processor to others.
+/// The next halt-polling interval of a CPU that has polled for `interval` and then slept all the same
+/// (compare `halt_poll_ns` of KVM). Waking a thread costs several microseconds, so a CPU that was woken soon
+/// polls longer. A CPU that slept long stops polling at once and leaves the host's processor to others.
 const fn next_poll_interval(interval: u64, slept_ns: u64, has_expired: bool) -> u64 {
     if has_expired || slept_ns > MAX_POLL_NS {
         0

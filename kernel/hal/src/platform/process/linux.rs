@@ -1,8 +1,8 @@
 //! The system calls of Linux that the kernel makes in a process.
 //!
-//! The process runs under a seccomp filter that allows only the calls of `hermit_interface::process`, and
-//! this file has the functions for them. There is no C library below: the functions use the SYSCALL
-//! instruction. Calls of uhyve are system calls, too, with a number that Linux does not have
+//! The process runs under a seccomp filter that allows only the system calls of `hermit_interface::process`.
+//! This file has the functions for these calls. There is no C library: the functions use the SYSCALL
+//! instruction. Hypercalls to uhyve are system calls, too, with a number that Linux does not have
 //! ([`call_uhyve`]).
 
 use core::arch::asm;
@@ -40,7 +40,8 @@ const MAP_SHARED: u64 = 0x01;
 const MAP_FIXED: u64 = 0x10;
 const MAP_POPULATE: u64 = 0x8000;
 
-/// Largest mapping in bytes whose pages are allocated at once. The pages of a larger one may never be used.
+/// Maximum size in bytes of a mapping whose pages Linux allocates at once. Many pages of a larger mapping may
+/// never be used.
 const MAX_POPULATED: u64 = 64 << 10;
 
 /// `SIG_UNBLOCK` of `rt_sigprocmask`.
@@ -58,7 +59,7 @@ pub(super) enum LinuxError {
     Other,
 }
 
-/// Makes a system call; the result is negative if it failed.
+/// Makes a system call. The result is negative if the call failed.
 ///
 /// # Safety
 ///
@@ -66,8 +67,8 @@ pub(super) enum LinuxError {
 #[inline]
 unsafe fn call(number: u64, [first, second, third, fourth, fifth, sixth]: [u64; 6]) -> i64 {
     let result: i64;
-    // SAFETY: the call changes nothing that Rust code relies on (contract). By its ABI Linux changes RAX, RCX
-    // and R11 and keeps all other registers, and does not write to the stack.
+    // SAFETY: the call changes nothing that Rust code relies on (contract). According to its ABI, Linux
+    // changes RAX, RCX and R11, keeps all other registers, and does not write to the stack.
     unsafe {
         asm!(
             "syscall",
@@ -111,15 +112,15 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
         // returns. A device writes only to memory that its driver has given it for this. Only
         // `Mmu::return_memory` returns memory, which nothing uses (its contract).
         let result = unsafe { call(CALL, arguments) };
-        // A signal before uhyve has seen the call interrupts it. No value of a register, which has 32 bits,
-        // equals `EINTR`.
+        // A signal that arrives before uhyve has seen the call interrupts the call, so it is repeated. The
+        // value of a register has 32 bits, so it cannot equal `EINTR`.
         if result != EINTR {
             return result.cast_unsigned();
         }
     }
 }
 
-/// Maps physical memory, in place of any mapping that the addresses have.
+/// Maps physical memory at addresses. Replaces any mappings that the addresses have.
 ///
 /// # Safety
 ///
@@ -128,8 +129,8 @@ pub(super) fn call_uhyve(arguments: [u64; 6]) -> u64 {
 pub(super) unsafe fn map(address: u64, physical: u64, size: u64, access: Access) -> Result<(), LinuxError> {
     let populate = if size <= MAX_POPULATED { MAP_POPULATE } else { 0 };
     let flags = MAP_SHARED | MAP_FIXED | populate;
-    // SAFETY: afterwards, the addresses lead to the memory in the page tables (contract), and the memory code
-    // decides by the page tables who uses them.
+    // SAFETY: afterwards, the addresses are mapped to the memory that the page tables say (contract), and
+    // `crate::memory` decides by the page tables which code uses the addresses.
     let result = unsafe {
         call(number::MMAP, [address, size, protection(access), flags, MEMORY.into(), memory_offset(physical)])
     };

@@ -1,7 +1,7 @@
 //! Signals, which have the role of exceptions and interrupts in a process.
 //!
-//! Each thread handles them on an alternate stack, which is the exception stack of its CPU. Linux saves all
-//! registers there and restores them, floating point included.
+//! Each thread handles signals on an alternate stack, which is the exception stack of its CPU. Linux saves
+//! all registers there and restores them, including floating-point registers.
 
 use core::arch::naked_asm;
 
@@ -34,11 +34,11 @@ const NO_DEFER: u64 = 0x4000_0000;
 /// Largest `si_code` of a signal that a process has sent (`SI_USER`).
 const MAX_SENT_CODE: i32 = 0;
 
-/// Added to the number of a signal that another process has sent. The sum is the vector in the report: no
-/// processor has such a vector.
+/// Offset of the vectors that stand for signals from other processes: a report shows this plus the signal's
+/// number as the vector. No processor has such vectors.
 const SENT_SIGNAL: u64 = 256;
 
-/// With a page fault: the host has no memory for the address.
+/// Signal of a page fault at an address for which the host has no memory.
 const SIGBUS: u32 = 7;
 
 /// The beginning of `siginfo_t`.
@@ -124,7 +124,7 @@ const fn bit(signal: u32) -> u64 {
 /// The bits of [`INTERRUPTS`].
 const INTERRUPT_BITS: u64 = bit(INTERRUPT) | bit(DEVICE) | bit(TIMER);
 
-/// Installs the signal handlers, for all threads; `false` if Linux refuses.
+/// Installs the signal handlers for all threads. Returns false if Linux refuses.
 pub(super) fn handle() -> bool {
     let restorer = (restore as *const ()).addr() as u64;
     let action = |handler: SignalHandler, flags| Sigaction {
@@ -144,7 +144,8 @@ pub(super) fn handle() -> bool {
     })
 }
 
-/// Makes the exception stack of this CPU the alternate stack of the calling thread; `false` if Linux refuses.
+/// Makes the exception stack of this CPU the alternate stack of the calling thread. Returns false if Linux
+/// refuses.
 pub(super) fn use_stack(stacks: StackTops) -> bool {
     let top = stacks[InterruptStack::Fault as usize];
     let stack = SignalStack { start: top - INTERRUPT_SIZE as u64, flags: 0, size: INTERRUPT_SIZE as u64 };
@@ -153,7 +154,7 @@ pub(super) fn use_stack(stacks: StackTops) -> bool {
     unsafe { linux::set_stack(&stack) }.is_ok()
 }
 
-/// Unblocks the signals of interrupts, those of devices only on the first CPU.
+/// Unblocks the signals of interrupts. Unblocks the signal of devices only on the first CPU.
 pub(super) fn unblock_interrupts() {
     let device = if local::number() == 0 { bit(DEVICE) } else { 0 };
     linux::unblock(bit(INTERRUPT) | bit(TIMER) | device);

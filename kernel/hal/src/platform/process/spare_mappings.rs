@@ -1,8 +1,9 @@
 //! Spare mappings: room for mappings that must not fail.
 //!
-//! Linux limits the number of a process's mappings (`vm.max_map_count`, 65,530 by default). A program with as
-//! many threads reaches the limit, and then stacks could no longer grow. So the kernel holds some mappings
-//! that it can release for one that must not fail; allocations fail as long as any of them is missing.
+//! Linux limits the number of mappings of a process (`vm.max_map_count`, 65,530 by default). A program with
+//! tens of thousands of threads can reach the limit, and then stacks could no longer grow. So the kernel
+//! holds a few spare mappings. It releases one of them when a mapping must not fail. As long as a spare
+//! mapping is missing, allocations fail.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -16,11 +17,12 @@ use crate::memory::{self, OutOfMemory};
 /// Number of spare mappings.
 const COUNT: u32 = 64;
 
-/// Changes of mappings before which no spare mappings are made: small programs do without the system calls.
+/// Number of changes of mappings before the kernel makes spare mappings. So small programs need no system
+/// calls for them.
 const THRESHOLD: u32 = 1024;
 
-/// Number of changes so far, up to [`THRESHOLD`]. Like the other variable here, it changes under the memory
-/// lock only.
+/// Number of changes so far, up to [`THRESHOLD`]. This counter and [`HELD`] change only under the memory
+/// lock.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// Number of spare mappings that are held.
@@ -35,13 +37,13 @@ pub(super) fn init() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Address of a spare mapping. No two are adjacent: Linux would merge them.
+/// Address of a spare mapping. No two spare mappings are adjacent, since Linux would merge them.
 fn address(number: u32) -> u64 {
     START.load(Relaxed) + 2 * u64::from(number) * PAGE_SIZE
 }
 
-/// Makes the missing spare mappings, unless there is no need yet; `false` if Linux does not allow it. The
-/// memory lock is held.
+/// Makes the missing spare mappings, if there were enough changes to need them. Returns false if Linux does
+/// not allow it. The memory lock is held.
 pub(super) fn refill() -> bool {
     CHANGES.load(Relaxed) < THRESHOLD || (HELD.load(Relaxed)..COUNT).all(hold)
 }
@@ -55,7 +57,7 @@ fn hold(number: u32) -> bool {
     held
 }
 
-/// Releases one spare mapping; `false` if there is none.
+/// Releases one spare mapping. Returns false if there is none.
 fn release() -> bool {
     let Some(last) = HELD.load(Relaxed).checked_sub(1) else { return false };
     HELD.store(last, Relaxed);
@@ -63,8 +65,8 @@ fn release() -> bool {
     unsafe { linux::unmap(address(last), PAGE_SIZE) }.is_ok()
 }
 
-/// Makes a change of mappings; if Linux refuses, releases spare mappings and tries again. The memory lock is
-/// held.
+/// Calls `change`, which changes mappings. As long as Linux refuses, releases a spare mapping and tries
+/// again. The memory lock is held.
 pub(super) fn change(change: impl Fn() -> Result<(), LinuxError>) -> Result<(), LinuxError> {
     let changes = CHANGES.load(Relaxed);
     if changes < THRESHOLD {

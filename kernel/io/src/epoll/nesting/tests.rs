@@ -1,4 +1,5 @@
-//! Depths and cycles of epoll instances in each other, and how many of them a check visits.
+//! Tests of nested epoll instances: the limit of the depth, cycles, and the number of instances that a check
+//! visits.
 
 extern crate std;
 
@@ -11,7 +12,7 @@ use hermit_interface::Errno;
 use super::super::tests::{Instance, event, instance};
 use super::Check;
 
-/// Three layers, each of whose instances watches all of the next one.
+/// Creates three layers of instances. Each instance watches all instances of the next layer.
 fn layers(width: usize) -> [Vec<Arc<Instance>>; 3] {
     let layers = [0, 1, 2].map(|_| (0..width).map(|_| instance()).collect::<Vec<_>>());
     for pair in layers.windows(2) {
@@ -30,14 +31,15 @@ fn check_visits_each_instance_once() {
     let mut check = Check::new();
     assert_eq!(layers[0][0].depth_without(&outermost, 1, &mut check), Ok(2));
     assert_eq!(check.visited, 1 + 5 + 5);
-    // Nothing has been visited by the next one, and by others the same way is too deep, or a cycle.
+    // A new check has visited nothing yet. It fails if the instances above make the nesting too deep, or if
+    // it finds a cycle.
     let mut check = Check::new();
     assert_eq!(layers[0][0].depth_without(&outermost, 3, &mut check), Err(Errno::ELOOP));
     assert_eq!(layers[0][0].depth_without(&layers[2][4], 1, &mut Check::new()), Err(Errno::ELOOP));
 }
 
-/// A visited instance becomes deeper: it is reached by a second, longer way. Both limits count the longer
-/// one.
+/// An instance can be reached along two paths of different lengths. The check visits it only once, but the
+/// limit applies to the longer path.
 #[test]
 fn longer_way_to_a_visited_instance_counts() {
     let [top, short, long, longer, bottom] = [0, 1, 2, 3, 4].map(|_| instance());
@@ -47,12 +49,13 @@ fn longer_way_to_a_visited_instance_counts() {
     add(&short, 3, &bottom).unwrap();
     add(&longer, 3, &bottom).unwrap();
     add(&long, 3, &longer).unwrap();
-    // By the first way the last instance has two above it, by the second three: one more is possible.
+    // Along the path through `short`, two instances are above `bottom`; along the path through `long`, three.
+    // So only one more level below `bottom` is possible.
     add(&top, 3, &short).unwrap();
     add(&top, 4, &long).unwrap();
     let below = [0, 1].map(|_| instance());
     add(&bottom, 3, &below[0]).unwrap();
     assert_eq!(add(&below[0], 3, &below[1]), Err(Errno::ELOOP));
-    // Likewise seen from above.
+    // The longer path also counts when an instance is added at the top.
     assert_eq!(add(&instance(), 3, &top), Err(Errno::ELOOP));
 }

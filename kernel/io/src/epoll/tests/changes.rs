@@ -1,4 +1,4 @@
-//! Changes of objects while an instance examines them, and changes of closed ones.
+//! Tests of objects that change while an instance examines them, and of closed objects that change.
 
 extern crate std;
 
@@ -12,8 +12,8 @@ use hermit_abi::{EPOLLET, EPOLLIN, EPOLLOUT};
 use std::boxed::Box;
 use std::sync::Arc;
 
-/// A change that makes the inner entry ready again reaches the edge-triggered outer entry, also after a read
-/// that the inner instance has not seen.
+/// A change that makes the inner entry ready again reaches the edge-triggered outer entry, even after a read
+/// that the inner instance has not noticed.
 #[test]
 fn edge_of_an_instance_is_seen_after_a_read_of_what_it_watches() {
     let (outer, inner) = (instance(), instance());

@@ -14,8 +14,9 @@ use super::{event, instance, sleeper, wait};
 use crate::testing::FakeWaitQueue;
 use crate::{EventFd, Object, ReadBuffer};
 
-/// As Linux does: each of 100 instances watches one counter, and a write wakes a thread of one of them, and
-/// of an instance whose entry is not exclusive.
+/// As on Linux: 100 instances watch the same counter with exclusive entries, and one instance with an entry
+/// that is not exclusive. A write wakes a thread of the latter, and a thread of only one of the 100
+/// instances.
 #[test]
 #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
 fn event_wakes_one_of_many_exclusive_entries() {
@@ -39,14 +40,14 @@ fn event_wakes_one_of_many_exclusive_entries() {
     let woken = || exclusive.iter().filter(|(_, sleeper, _)| sleeper.0.load(Relaxed) > 0).count();
     write(2);
     assert_eq!((all.1.0.load(Relaxed), woken()), (1, 1));
-    // Its thread takes one, and so the next one is woken.
+    // The woken thread takes one of the two events, so the next instance is woken.
     assert_eq!(wait(&exclusive[0].0, &exclusive[0].2), Poll::Ready(1));
     assert!(read());
     assert_eq!(woken(), 2);
     assert_eq!(wait(&exclusive[1].0, &exclusive[1].2), Poll::Ready(1));
     assert!(read());
     assert_eq!(woken(), 2);
-    // An entry that has left is not woken, so no event is spent on it.
+    // A removed entry is not woken, so the event goes to the next entry.
     exclusive[2].0.remove(3, &counter).unwrap();
     write(1);
     assert_eq!(exclusive[3].1.0.load(Relaxed), 1);

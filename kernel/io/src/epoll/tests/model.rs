@@ -1,4 +1,4 @@
-//! An instance against a simple model.
+//! Property test: compares an instance with a simple model.
 
 extern crate std;
 
@@ -60,7 +60,7 @@ struct ModelEntry {
     data: u64,
 }
 
-/// All entries in a list, and keys in another.
+/// The model: a list of all entries, and a list of the keys of ready entries.
 #[derive(Debug, Default)]
 struct Model {
     entries: Vec<ModelEntry>,
@@ -109,7 +109,8 @@ impl Model {
     /// An object has changed. Entries are queued in the order in which they have been looked at.
     fn change(&mut self, object: usize, readiness: Readiness, order: &[i32]) {
         self.readiness[object] = events(readiness);
-        // Also one without an event of its own: it is dropped by the scan, unless it is ready by then.
+        // An entry whose events have not occurred is queued, too. The scan drops it, unless it is ready by
+        // then.
         for descriptor in order {
             let key = (*descriptor, object);
             let is_enabled = self.find(key).is_some_and(|entry| entry.events & REPORTED != 0);

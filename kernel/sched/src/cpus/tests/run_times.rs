@@ -10,7 +10,7 @@ use crate::thread::NORMAL_PRIORITY;
 use core::sync::atomic::Ordering;
 use std::vec::Vec;
 
-/// [`fair_system`] of two CPUs that both run a thread, the first two.
+/// [`fair_system`] with two CPUs, which run the first two threads.
 fn busy_system(count: usize) -> (FairCpus, [FairCpu; 2], Vec<&'static TestThread>) {
     let (system, cpus, all) = fair_system(count);
     assert_eq!(system.wake(all[1], no_time), Reschedule::Cpu(1));
@@ -26,13 +26,13 @@ fn thread_that_is_woken_comes_to_its_waker_if_no_cpu_is_idle() {
         system.wake_from(|| cpus[0], all[number], no_time);
         assert_eq!(all[number].entity.cpu(), u32::from(pinned));
     }
-    // A timer is no waker.
+    // A timer is not a waker, so the thread stays on its own CPU.
     all[4].entity.assign_cpu(1, false);
     system.wake(all[4], no_time);
     assert_eq!(all[4].entity.cpu(), 1);
 }
 
-/// [`busy_system`] of normal threads, whose CPUs account for run time since these times.
+/// [`busy_system`] with threads of normal priority. Its CPUs account for run time since these times.
 fn accounting_system(count: usize, since: [u64; 2]) -> (FairCpus, [FairCpu; 2], Vec<&'static TestThread>) {
     let (system, cpus, all) = busy_system(count);
     all.iter().for_each(|thread| thread.entity.set_priority(NORMAL_PRIORITY));
@@ -55,8 +55,8 @@ fn thread_that_comes_from_a_cpu_without_run_times_has_full_credit() {
     assert_eq!(all[2].entity.runtime.load(Ordering::Relaxed), 0);
 }
 
-/// The virtual time of CPU 1 is held by a ready thread; that of CPU 0 goes on with a thread that computes
-/// alone, and is not charged.
+/// A ready thread holds back the virtual time of CPU 1. The virtual time of CPU 0 advances with a thread that
+/// computes alone and is not charged.
 #[test]
 fn thread_that_comes_from_another_cpu_keeps_its_distance_to_the_virtual_time() {
     for distance in [MS.cast_signed(), -MS.cast_signed()] {

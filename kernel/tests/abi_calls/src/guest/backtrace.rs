@@ -1,6 +1,6 @@
-//! Backtraces at all depths of a stack that has not been used before: finding the callers must not make it
-//! grow while the memory is locked. Another thread maps memory meanwhile: no caller may be missing because it
-//! holds that lock.
+//! Backtraces at all depths of a stack that has not been used before. Finding the callers must not make the
+//! stack grow while the lock of the memory is held. Another thread maps memory meanwhile. No caller may be
+//! missing because that thread holds the lock.
 
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};

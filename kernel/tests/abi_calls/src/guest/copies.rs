@@ -5,8 +5,8 @@ use std::hint::black_box;
 /// Bytes before and after those that are written: more than the distance of any move.
 const MARGIN: usize = 256;
 
-/// Positions of the source and the destination of a copy, from [`MARGIN`] on: apart, the same, and with all
-/// kinds of overlap.
+/// Positions of the source and the destination of a copy, relative to [`MARGIN`]: separate, the same, and
+/// with all kinds of overlap.
 const MOVES: [(usize, usize); 30] = [
     (0, 1),
     (1, 0),
@@ -40,7 +40,7 @@ const MOVES: [(usize, usize); 30] = [
     (0, usize::MAX),
 ];
 
-/// Sizes that the functions distinguish, those beside them, and some that are large.
+/// Sizes at which the functions change their method, neighbouring sizes, and a few large sizes.
 fn sizes() -> impl Iterator<Item = usize> {
     (0..=300).chain([511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 20_000])
 }

@@ -115,7 +115,7 @@ fn blocked_reader_is_woken() {
     });
 }
 
-/// A write wakes one reader of a semaphore, which wakes the next one as long as there is something.
+/// A write wakes one reader of a semaphore. Each reader wakes the next reader while the counter is above 0.
 fn one_write_is_for_all_blocked_readers() {
     const READERS: u64 = 20;
     let counter = EventFd::new(0, EFD_SEMAPHORE);

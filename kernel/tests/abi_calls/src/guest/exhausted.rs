@@ -1,5 +1,5 @@
-//! Calls that start a part of the kernel for the first time while there is no memory, and while there is more
-//! and more of it: they fail with an error, and succeed in the end.
+//! Calls that start a part of the kernel for the first time. At first there is no memory, and then more and
+//! more memory. The calls fail with an error, and succeed in the end.
 
 use std::env;
 use std::fs::{self, File};
@@ -32,12 +32,12 @@ pub(crate) fn exhausted_disk() {
 
 /// The network: a first socket.
 pub(crate) fn exhausted_network() {
-    // A text would allocate the list of its addresses.
+    // If the address were a text, its parsing would allocate a list of addresses.
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7000));
     fails_until_there_is_memory("a socket", || TcpListener::bind(address).map(drop));
 }
 
-/// A folder of the host, in which the test has a file.
+/// A folder of the host. The test has a file in it.
 pub(crate) fn exhausted_folder() {
     fails_until_there_is_memory("a folder", || {
         let (mut file, mut text) = (File::open("/srv/file")?, [0; 100]);
@@ -47,8 +47,8 @@ pub(crate) fn exhausted_folder() {
     });
 }
 
-/// Operations on files, in memory and in a folder of the host, while there is no memory, and more and more of
-/// it.
+/// Operations on files, in memory and in a folder of the host, while there is no memory at first, and then
+/// more and more memory.
 pub(crate) fn exhausted_files() {
     for folder in ["/tmp", "/srv"] {
         fs::create_dir(format!("{folder}/first")).expect("there is memory");
@@ -133,7 +133,7 @@ impl AsRef<path::Path> for Path {
     }
 }
 
-/// The result of an operation that an earlier call may have carried out, and then failed.
+/// Converts the result of an operation. An earlier call may have carried the operation out before it failed.
 fn done(result: io::Result<()>) -> io::Result<()> {
     done_if(result, EEXIST)
 }
@@ -150,8 +150,8 @@ fn fails_until_there_is_memory(name: &str, action: impl Fn() -> io::Result<()>) 
     assert!(failures > 0, "{name} took no memory");
 }
 
-/// Calls an action while there is no memory, and more and more of it, until it succeeds; returns the number
-/// of its failures. Any other error than those that are accepted is a panic.
+/// Calls an action until it succeeds. At first there is no memory, and after each failure a little more.
+/// Returns the number of failures. Panics if the error is not one of the accepted ones.
 fn count_failures(name: &str, accepted: &[i32], action: impl Fn() -> io::Result<()>) -> u32 {
     let mut blocks = exhaust();
     let mut failures = 0;

@@ -1,4 +1,5 @@
-//! First use of a device by a thread, and at the same time by one of higher priority on the same CPU.
+//! First use of a device by two threads at the same time. They have different priorities and run on the same
+//! CPU.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -14,15 +15,16 @@ const CPU: isize = 0;
 const LOW: u8 = 1;
 const HIGH: u8 = 20;
 
-/// Time in microseconds after which the thread of high priority looks again: less than initialising a device
-/// takes.
+/// Interval in microseconds of the checks by the thread of high priority. It is shorter than the
+/// initialisation of a device.
 const INTERVAL: u64 = 10;
 
 /// True if the thread of low priority has begun to open the device.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// With the policy `fifo` the thread of high priority preempts the other one, most likely while that
-/// initialises the device, and never gives way: it must wait for it asleep.
+/// With the policy `fifo`, the thread of high priority preempts the other thread, most likely while that
+/// thread initialises the device. It never yields the CPU to the other thread, so it must sleep until the
+/// device is initialised.
 pub(crate) fn first_use() {
     let high = raw_thread::spawn(HIGH, CPU, || {
         while !HAS_BEGUN.load(Acquire) {

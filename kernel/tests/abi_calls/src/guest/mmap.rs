@@ -63,8 +63,8 @@ pub(crate) fn parallel() {
     exchange_in_a_ring();
 }
 
-/// A thread maps memory at the same address again and again, at other frames each time, and others read it,
-/// which change no mappings themselves: some are busy meanwhile, others let their CPUs idle.
+/// A thread maps memory again and again at the same address, each time with other frames. Other threads read
+/// this memory, but do not change mappings. Some of them are busy meanwhile, others let their CPUs idle.
 fn read_by_others() {
     let (done, is_done) = mpsc::channel();
     let readers: Vec<_> = (0..READERS)
@@ -106,7 +106,7 @@ fn read(is_busy: bool, areas: &Receiver<(Area, usize)>, done: &Sender<()>) {
     }
 }
 
-/// Threads map and fill small areas, which share page tables; the next thread checks and unmaps each.
+/// Threads map and fill small areas, which share page tables. Another thread checks and unmaps each area.
 fn exchange_in_a_ring() {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     let to_next = senders.into_iter().cycle().skip(1);

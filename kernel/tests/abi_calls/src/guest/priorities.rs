@@ -17,7 +17,8 @@ const HIGH: u8 = 20;
 
 const ROUNDS: usize = 20;
 
-/// Number of rounds in which the order may differ: lower priorities get a time slice now and then.
+/// Number of rounds in which the order may differ, because threads of lower priority get a time slice now and
+/// then.
 const EXCEPTIONS: usize = 4;
 
 /// Number of times that the thread of low priority must run.
@@ -53,7 +54,7 @@ fn waiter(priority: u8) -> u32 {
     raw_thread::spawn(priority, CPU, waiter).expect("no thread was started")
 }
 
-/// Wakes the waiters; returns whether they ran in the order of their priorities.
+/// Wakes the waiters. Returns true if they ran in the order of their priorities.
 fn round() -> bool {
     ORDER.lock().unwrap_or_else(PoisonError::into_inner).clear();
     let threads = [LOW, MIDDLE, HIGH].map(waiter);
@@ -77,7 +78,8 @@ fn round() -> bool {
     steps == expected && observed_order() == [HIGH, MIDDLE, LOW]
 }
 
-/// A thread that becomes ready preempts a thread of lower priority, and else waits.
+/// A thread that becomes ready preempts a thread of lower priority. If no thread of lower priority runs, it
+/// waits.
 fn order() {
     static IN_ORDER: AtomicUsize = AtomicUsize::new(0);
     let driver = raw_thread::spawn(DRIVER, CPU, || {
@@ -90,7 +92,7 @@ fn order() {
     assert!(in_order >= ROUNDS - EXCEPTIONS, "in only {in_order} of {ROUNDS} rounds priorities counted");
 }
 
-/// A thread of low priority gets some time beside a busy thread of high priority.
+/// A thread of low priority gets a little time even while a thread of high priority is busy.
 fn low_priority_is_not_starved() {
     static STARTED: AtomicBool = AtomicBool::new(false);
     static PROGRESS: AtomicUsize = AtomicUsize::new(0);

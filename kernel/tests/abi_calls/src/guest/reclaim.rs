@@ -1,4 +1,4 @@
-//! Free blocks that other CPUs keep serve an allocation before it fails.
+//! Before an allocation fails, the heap uses the free blocks that other CPUs keep.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -47,7 +47,7 @@ pub(crate) fn reclaim() {
     assert!(after + TOLERANCE >= before, "there were {before} blocks, and then {after}");
 }
 
-/// Allocates blocks until there is no memory; returns their number.
+/// Allocates blocks until there is no memory. Returns their number.
 fn exhaust() -> usize {
     let mut blocks = Vec::with_capacity(MAX_BLOCKS);
     while blocks.len() < MAX_BLOCKS {

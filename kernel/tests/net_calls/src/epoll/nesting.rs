@@ -1,4 +1,4 @@
-//! Instances as descriptors, and in each other.
+//! Epoll instances as descriptors, and nested instances.
 
 use super::{ET, IN, add, count, instance, now};
 use crate::record::Transcript;
@@ -37,7 +37,8 @@ pub(super) fn nested_edge(record: &mut Transcript) -> CheckResult {
     Ok(())
 }
 
-/// The inner entry stays in the inner instance's ready list when the counter is read and counts again.
+/// When the counter is read and then counts again, the inner entry stays in the ready list of the inner
+/// instance.
 pub(super) fn nested_edge_level(record: &mut Transcript) -> CheckResult {
     let (outer, inner, counter) = (instance()?, instance()?, sys::eventfd()?);
     add(&inner, &counter, IN, 1)?;

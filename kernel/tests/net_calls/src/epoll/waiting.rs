@@ -14,7 +14,7 @@ use crate::record::Transcript;
 use crate::support::{IpVersion, at_once, join, read, settle, takes, write};
 use crate::{CheckResult, sys};
 
-/// A wake-up that takes longer is lost.
+/// Time limit of a wake-up: if it takes longer, it counts as lost.
 const LOST: Duration = Duration::from_secs(20);
 
 /// Number of wake-ups amid traffic.
@@ -93,7 +93,7 @@ pub(super) fn woken_amid_traffic(record: &mut Transcript, ip: IpVersion) -> Chec
     Ok(())
 }
 
-/// Waits for the counter and acknowledges it, until that is not wanted any more.
+/// Waits for the counter and acknowledges each addition, until the test ends.
 fn acknowledge(counter: &OwnedFd, epoll: &OwnedFd, acknowledged: &mpsc::Sender<()>) -> io::Result<()> {
     let requests = [(sys::raw(counter), sys::POLLIN), (sys::raw(epoll), sys::POLLIN)];
     loop {

@@ -1,4 +1,4 @@
-//! Several requests in flight: the task of each waits for its own.
+//! Several requests in flight. Each task waits for its own request.
 
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ impl Wake for Counter {
     }
 }
 
-/// Tasks that have submitted a read each, of the sector with their index.
+/// Tasks. Each has submitted a read of the sector with the task's index.
 struct Readers {
     disk: TestDisk,
     block: Driver,
@@ -44,7 +44,7 @@ impl Readers {
 
     /// Handles an interrupt, and returns how often each task has been woken since the last call.
     fn interrupt(&mut self) -> Vec<usize> {
-        // A failure is that of each request.
+        // Ignores a failure here, since each request returns it.
         let _cause: Result<_, _> = self.block.interrupt();
         while let Some(waker) = self.block.next_waker() {
             waker.wake();
@@ -179,7 +179,7 @@ fn tasks_that_allocate_at_the_same_time_plan_no_more_than_there_is_room_for() {
     block.submit_read(0, 1, Waker::noop()).unwrap();
     let (first, second) = (block.plan().unwrap(), block.plan().unwrap());
     assert!(block.plan().is_none());
-    // Without memory, another task may plan.
+    // If there is no memory for the buffer, another task may plan one.
     block.add(None);
     let third = block.plan().unwrap();
     assert!(block.plan().is_none());

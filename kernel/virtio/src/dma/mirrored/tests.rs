@@ -15,7 +15,7 @@ fn mirrored() -> Span<FakeMirrored> {
     Span::allocate(&dma, MEMORY_SIZE, &DmaPermit::default()).unwrap()
 }
 
-/// Offset in the memory, and length, of each segment.
+/// For each segment, its offset in the memory and its length.
 fn offsets(span: &Span<FakeMirrored>, segments: impl Iterator<Item = DmaSegment>) -> Vec<(u64, u32)> {
     let start = span.memory.device_address();
     segments.map(|segment| (segment.address - start, segment.length)).collect()

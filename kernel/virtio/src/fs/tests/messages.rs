@@ -1,4 +1,4 @@
-//! Messages for which no task waits, unless it waits for all of them.
+//! Messages whose replies no task awaits. A task may only wait until all of them are handled.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ fn messages_with_a_reply_free_their_slots() {
     assert!(submit_now(&mut fs, &request(&[1], &[], 0), Waker::noop()).is_ok());
 }
 
-/// The device uses the next chain of a queue, and raises an interrupt if the driver wants one. Returns
-/// whether it does.
+/// Makes the device use the next chain of a queue, and raise an interrupt if the driver wants one. Returns
+/// true if the device raises an interrupt.
 fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> bool {
     let mut device = model.lock().unwrap();
     let chain = device.take(queue).expect("a message");
@@ -60,8 +60,8 @@ fn use_next(fs: &mut Driver, model: &SharedDevice, queue: u16, reply: &[u8]) -> 
     has_interrupted
 }
 
-/// Returns true if the device has handled `count` messages. The call must not find messages that the driver
-/// did not know to be handled.
+/// Returns true if the device has handled `count` messages. Checks that this call collects no further
+/// messages.
 fn is_handled(fs: &mut Driver, count: u64, waker: &Waker) -> bool {
     let progress = fs.poll_handled(count, waker);
     assert!(!progress.is_wake_due);
@@ -86,8 +86,8 @@ fn task_that_waits_for_messages_is_woken_by_each() {
     assert!(is_handled(&mut fs, 3, &waker));
 }
 
-/// The device uses the next message of the high-priority queue. Its interrupt does not come: the driver looks
-/// before the device has decided whether the driver wants one, and so that it decides against it.
+/// The device uses the next message of the high-priority queue. There is no interrupt for it, because the
+/// driver collects the message before the device checks if the driver wants an interrupt.
 fn use_without_interrupt(model: &SharedDevice) {
     let mut device = model.lock().unwrap();
     let chain = device.take(HIPRIO).expect("a message");
@@ -109,7 +109,8 @@ fn handled_message_found_by_another_task_wakes_those_that_wait() {
     let found = fs.poll_handled(3, &waker);
     assert_eq!(found, Progress { is_handled: false, is_wake_due: true });
     assert!(fs.next_waker().is_some());
-    // A task must not be woken by an event that no task waits for, and wakes itself only after progress.
+    // Must not wake a task for an event for which no task waits. A waiting task wakes itself only after
+    // progress.
     use_without_interrupt(&model);
     assert!(!fs.send(&[4; 48], false));
     assert!(is_handled(&mut fs, 3, &waker) && !is_handled(&mut fs, 4, &waker));
@@ -126,7 +127,7 @@ fn room_found_by_another_task_is_for_late_messages() {
     assert!(!is_handled(&mut fs, 6, &waker));
     (0..4).for_each(|_| use_without_interrupt(&model));
     assert!(fs.send(&[6; 48], false));
-    // All three without an interrupt.
+    // The device handles all three messages without an interrupt.
     (0..3).for_each(|_| use_without_interrupt(&model));
     assert_eq!(fs.poll_handled(7, &waker), Progress { is_handled: true, is_wake_due: true });
 }

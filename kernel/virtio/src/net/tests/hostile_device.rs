@@ -162,7 +162,7 @@ fn invalid_frames_are_dropped() {
     // `num_buffers` is 0.
     answer(&nic, &header(0), 72);
     check(&mut net);
-    // Frames of three buffers with one that is not full: the second, the first, all.
+    // Frames of three buffers with buffers that are not full: the second, the first, and others.
     for lengths in [[2048, 100, 2048], [100, 2048, 2048], [20, 20, 20], [2048, 2048, 0], [0, 0, 0]] {
         let before = net.rx_dropped();
         for length in lengths {
@@ -211,7 +211,7 @@ fn invalid_frames_per_call_are_bounded() {
     assert!(nic.deliver(&frame(60, 1)));
     assert_eq!(receive(&mut net).unwrap().0, frame(60, 1));
     assert_eq!(net.rx_dropped(), u64::from(BUFFERS) - 1);
-    // As many as there are buffers, in one call: then the call returns.
+    // One call drops as many frames as there are buffers, and then returns.
     for _ in 0..BUFFERS {
         answer(&nic, &[], 0);
     }
@@ -221,8 +221,8 @@ fn invalid_frames_per_call_are_bounded() {
     assert_eq!(receive(&mut net).unwrap().0, frame(60, 2));
 }
 
-/// Result of receiving a frame of 100 bytes with this header, with these features: `None` if it is dropped,
-/// else whether its checksum is valid.
+/// Receives a frame of 100 bytes with this header, with these features. Returns `None` if the frame is
+/// dropped, and otherwise true if its checksum is valid.
 fn received_checksum_valid(features: u64, header: [u8; HEADER_SIZE]) -> Option<bool> {
     let nic = Nic::new(features, SIZE);
     let mut net = nic.open(MIN_SIZES).unwrap();
@@ -319,7 +319,7 @@ fn action() -> impl Strategy<Value = RandomAction> {
 }
 
 proptest! {
-    /// No call panics or hangs. Received bytes lie inside the memory: the fake memory panics otherwise.
+    /// No call panics or hangs. Received bytes are inside the memory, since otherwise the fake memory panics.
     #[test]
     fn random_device_writes_never_panic(
         features in prop_oneof![Just(ALL_FEATURES), Just(0), Just(MRG_RXBUF)],

@@ -52,7 +52,7 @@ fn exclusive_line_is_acknowledged_without_device_access() {
     assert!(model.lock().unwrap().answer(0, b"x"));
     assert_eq!(console.interrupt(), Ok(InterruptCause { queues: true, config: false }));
     assert_eq!(console.read_byte(), Ok(Some(b'x')));
-    // Without anything in a queue it may have been the configuration.
+    // If no queue has used buffers, the cause may be a configuration change.
     assert_eq!(console.interrupt(), Ok(InterruptCause { queues: false, config: true }));
 }
 

@@ -1,7 +1,7 @@
 //! The capability list of a PCI function: location of the virtio structures (virtio 1.2, section 4.1.4).
 //!
-//! The list is untrusted: links may be arbitrary and form circles. Locations are validated by the hal when it
-//! maps them.
+//! The list is untrusted: links may be arbitrary and form cycles. The hal validates the locations when it
+//! maps the structures.
 
 use super::config_space::{ConfigSpace, Function, register};
 
@@ -11,7 +11,7 @@ const MAX_CAPABILITIES: usize = (256 - 0x40) / 4;
 /// Bit of the status register: the function has a capability list.
 const HAS_CAPABILITIES: u32 = 1 << (16 + 4);
 
-/// Capability ID of vendor-specific capabilities, which virtio's are.
+/// Capability ID of vendor-specific capabilities, such as those of virtio.
 const VENDOR_SPECIFIC: u8 = 0x9;
 
 /// Capability ID of MSI-X.
@@ -33,7 +33,8 @@ pub(super) struct StructureLocation {
     pub(super) length: u32,
 }
 
-/// The usable capabilities; of several of one type, the first (section 4.1.4.2).
+/// The usable capabilities of a function. If there are several of one type, the first one counts (section
+/// 4.1.4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capabilities {
     pub(super) common: Option<StructureLocation>,
@@ -108,7 +109,8 @@ impl Capabilities {
             _ => return,
         };
         let Some(location) = StructureLocation::read(function, offset) else { return };
-        // Structures in I/O space may be listed beside those in memory (section 4.1.4).
+        // The list may contain structures in I/O space in addition to those in memory space (section 4.1.4).
+        // Skips them.
         if slot.is_some()
             || (cfg_type != cfg_type::ISR && location.offset % 4 != 0)
             || function.base_address(location.bar).is_none()

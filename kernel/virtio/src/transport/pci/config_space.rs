@@ -39,8 +39,8 @@ pub trait MapRegisters {
 
     /// Maps `length` bytes of registers at a physical address, which need not be page-aligned.
     ///
-    /// Both values come from the device: the implementation returns `None` if the range is not device memory,
-    /// such as RAM, or cannot be mapped.
+    /// Both values come from the device, so they are untrusted. The implementation returns `None` if the
+    /// range is not device memory (RAM, for instance), or if it cannot be mapped.
     fn map(&self, address: u64, length: u64) -> Option<Self::Registers>;
 }
 
@@ -70,8 +70,7 @@ pub(super) mod command {
     pub(in super::super) const BUS_MASTER: u32 = 1 << 2;
     /// Interrupt Disable: the function does not assert its INTx line.
     pub(in super::super) const INTX_DISABLE: u32 = 1 << 10;
-    /// The status register, in the upper half: its bits are cleared by writing ones, so it is written as
-    /// zero.
+    /// The status register, in the upper half. Writing a one clears its bit, so the driver writes zeros.
     pub(in super::super) const STATUS: u32 = 0xffff_0000;
 }
 
@@ -81,7 +80,7 @@ const VENDOR: u16 = 0x1af4;
 /// PCI device IDs of transitional devices: the subsystem ID is the virtio device ID.
 const TRANSITIONAL: core::ops::RangeInclusive<u16> = 0x1000..=0x103f;
 
-/// PCI device ID of a non-transitional device, less its virtio device ID, which is below 64.
+/// PCI device ID of a non-transitional device minus its virtio device ID. Virtio device IDs are below 64.
 const NON_TRANSITIONAL: u16 = 0x1040;
 
 /// Number of device numbers on a bus.

@@ -109,7 +109,8 @@ fn console_works_with_msix() {
     assert!(pci.uses_msix());
     let entry = |offset| bus.written(MSIX_ENTRY + offset);
     assert_eq!([0, 4, 8, 12].map(entry), [Some(0xfee0_0000), Some(0), Some(0x41), Some(0)]);
-    // Memory Space Enable, Bus Master Enable, Interrupt Disable; the status half is written as zero.
+    // Memory Space Enable, Bus Master Enable and Interrupt Disable are set, and zeros are written to the
+    // status half.
     assert_eq!(bus.register(4), 0xf910_0000 | 1 << 1 | 1 << 2 | 1 << 10);
     let dma = FakeDma::new(&bus.model.lock().unwrap().memory, 100);
     let mut console = ConsoleDriver::new(pci, &dma).unwrap();

@@ -2,8 +2,8 @@
 
 use super::topic::Table;
 
-/// Under QEMU, by table and row, as ratios to the Linux guest: the project's absolute aims on one machine,
-/// divided by the figures of a Linux guest on that machine.
+/// Aims under QEMU by table and row, as ratios to the Linux guest. They were derived from the project's
+/// absolute aims on one machine, divided by the figures of a Linux guest on that machine.
 const QEMU: [(Table, &str, f64); 15] = [
     (Table::ToServer, "64 B", 1.47),
     (Table::ToServer, "1 KiB", 1.10),
@@ -30,7 +30,8 @@ pub(super) fn qemu(table: Table, row: &str) -> Option<f64> {
     QEMU.iter().find(|(its_table, name, _)| *its_table == table && *name == row).map(|(_, _, aim)| *aim)
 }
 
-/// Returns the aim in a process, as a ratio to Linux: everything but the start is to be as fast.
+/// Returns the aim on the process engine, as a ratio to Linux: all figures except the start should be at
+/// least as good.
 pub(super) fn process(table: Table) -> Option<f64> {
     (table != Table::Start).then_some(1.0)
 }

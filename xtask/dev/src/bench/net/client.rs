@@ -1,4 +1,4 @@
-//! Execution of clients, the programs that measure, with a time limit.
+//! Runs clients, the programs that measure, with a time limit.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -17,11 +17,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub(super) struct RunResult {
     /// Its standard output.
     pub(super) text: String,
-    /// Success, or the reason of its failure.
+    /// Success, or the reason for the failure.
     pub(super) result: Result<()>,
 }
 
-/// Runs a program and kills it after `limit`. It must not print more than a pipe buffers.
+/// Runs a program and kills it after `limit`. The program must not print more than the buffer of a pipe
+/// holds.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<RunResult> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", process::display(command)))?;

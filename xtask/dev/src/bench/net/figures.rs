@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::system::System;
 use super::topic::Table;
 
-/// Figures by table, row and system, the rows in the order of their first figures; and failures.
+/// Figures by table, row and system, and failures. The rows are in the order of their first figures.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     rows: Vec<Row>,
@@ -60,7 +60,7 @@ impl Figures {
         self.rows.iter().filter(move |row| row.table == table)
     }
 
-    /// Returns all figures with their single runs as JSON, and for each row what `ratios` returns.
+    /// Returns all figures and their single runs as JSON. Each row also has the result of `ratios`.
     pub(super) fn to_json(&self, ratios: impl Fn(&Row) -> Value) -> Value {
         let mut tables = Map::new();
         for table in Table::ALL {

@@ -1,4 +1,4 @@
-//! HTTP requests, by wrk: rate and latency.
+//! Measures the rate and the latency of HTTP requests with wrk.
 
 use std::process::Command;
 use std::time::Duration;
@@ -22,11 +22,11 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Load {
     /// Requests per second.
     pub(super) rate: f64,
-    /// Response time that half of the requests kept, in microseconds.
+    /// Median of the response times, in microseconds.
     pub(super) p50: f64,
-    /// Response time that 99 of 100 requests kept, in microseconds.
+    /// 99th percentile of the response times, in microseconds.
     pub(super) p99: f64,
-    /// wrk's line about connections that failed and responses that were late.
+    /// wrk's line about failed connections and late responses, if wrk printed one.
     pub(super) errors: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn measure(server: &RunningServer, system: System, figures: &mut Figu
     Ok(())
 }
 
-/// Requests a page for three seconds, in one thread, by persistent connections.
+/// Requests a page for three seconds, in one thread and over persistent connections.
 pub(super) fn run(server: &RunningServer, path: &str, connections: u32) -> Result<Load> {
     let mut wrk = Command::new("wrk");
     wrk.args(["-t1", "-d3s", "--latency", "--timeout", "10s"]).arg(format!("-c{connections}"));
@@ -65,8 +65,8 @@ fn load(text: &str) -> Option<Load> {
 /// Parses a time with its unit.
 fn microseconds(text: &str) -> Option<f64> {
     let number = |unit| text.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok());
-    // "us" and "ms" end with "s", too. For the unit "s", the rest then ends with a letter and is not a
-    // number.
+    // "us" and "ms" end with "s", too. If the unit "s" is tried for them, the rest ends with a letter and is
+    // not a number.
     let units = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 60e6)];
     units.into_iter().find_map(|(unit, factor)| Some(number(unit)? * factor))
 }

@@ -1,5 +1,5 @@
-//! Request and answer on an otherwise idle machine, by `xtask/bench/idle_latency`: no other packet or timer
-//! wakes the network.
+//! Measures the time from request to answer on an otherwise idle machine, with `xtask/bench/idle_latency`. No
+//! other packet or timer wakes the network.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,14 +19,14 @@ use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Table;
 
-/// Runtimes, in the order of their ports, which follow that of the control connection.
+/// Runtimes, in the order of their ports. These ports follow the port of the control connection.
 pub(super) const RUNTIMES: [&str; 3] = ["std", "tokio", "smol"];
 
-/// Port of the peer on the host; those of its runtimes follow. Another than the server's, which may be on the
-/// host, too.
+/// Port of the control connection of the peer on the host; the ports of its runtimes follow. It differs from
+/// the server's port, because the server may be on the host, too.
 const PEER_PORT: u16 = 7790;
 
-/// Number of requests, each on a connection of its own.
+/// Number of requests. Each request uses a new connection.
 const COUNT: &str = "300";
 
 /// Time limit of a measurement.
@@ -36,14 +36,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const QUANTILES: [(&str, &str); 4] =
     [("p50_us", "p50"), ("p90_us", "p90"), ("p99_us", "p99"), ("max_us", "maximum")];
 
-/// Measures the machine as the client and as the server of each runtime. A machine behind ports is a server
-/// only.
+/// Measures the machine as the client and as the server of each runtime. A machine behind ports is measured
+/// only as a server.
 pub(super) fn measure(plan: &NetBenchPlan, system: System, figures: &mut Figures) -> Result<()> {
     let program = ServerProgram::IdleLatency.of(&plan.programs)?;
     let server = RunningServer::ready(plan, system, ServerProgram::IdleLatency)?;
     if let Some(host) = server.host() {
         let _peer = Peer::start(program)?;
-        // The peer's blocking server answers all runtimes.
+        // The blocking server of the peer answers the clients of all runtimes.
         let peer = SocketAddr::from((host, PEER_PORT + 1));
         for runtime in RUNTIMES {
             let result = order(server.socket_address(), &format!("{runtime} {COUNT} {peer}"))?;
@@ -61,7 +61,8 @@ pub(super) fn measure(plan: &NetBenchPlan, system: System, figures: &mut Figures
     Ok(())
 }
 
-/// Waits until a server answers a request: ports of the host accept connections before the guest does.
+/// Waits until a server answers a request. A connection alone does not show that, because forwarded ports of
+/// the host accept connections before the guest does.
 fn wait_for_answer(address: SocketAddr) -> Result<()> {
     let start = Instant::now();
     let request = || {
@@ -79,7 +80,7 @@ fn wait_for_answer(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Requests that the server measure as a client, and returns its answer.
+/// Makes the server measure as a client, and returns its answer.
 fn order(server: SocketAddr, line: &str) -> Result<String> {
     let mut stream = TcpStream::connect(server).context("cannot connect to the server")?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -98,7 +99,7 @@ fn add(figures: &mut Figures, row: &str, system: System, result: &str) -> Result
     Ok(())
 }
 
-/// The program as a server on the host, which is ended when this is dropped.
+/// The program as a server on the host, which is killed when this value is dropped.
 struct Peer(Child);
 
 impl Peer {
@@ -119,7 +120,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -25,7 +25,7 @@ pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(10, 32, 0, 1);
 /// Address of the server.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 32, 0, 2);
 
-/// Prefix length of their network.
+/// Prefix length of the network of [`HOST`] and [`SERVER`].
 pub(super) const PREFIX: u8 = 24;
 
 /// MAC address of a guest.
@@ -37,24 +37,24 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// Maximum time until `unshare` has created a namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A link; its devices are removed when this is dropped.
+/// A link. Its devices are removed when this value is dropped.
 #[derive(Debug)]
 pub(super) enum NetLink {
     /// The loopback device.
     Loopback,
     /// A tap, for a guest.
     Tap,
-    /// A relay between a guest and a tap of its own.
+    /// A relay between a guest and the relay's own tap.
     Relay(Relay),
     /// Ports of the host, which uhyve forwards to a guest.
     Ports,
-    /// A veth pair, whose other end is in this namespace.
+    /// A veth pair. The server's end is in this namespace.
     Veth(Namespace),
 }
 
 impl NetLink {
-    /// Creates a tap, with a permanent neighbor entry for the guest: the host sends no ARP requests while the
-    /// guest boots.
+    /// Creates a tap, and a permanent neighbor entry for the guest, so that the host sends no ARP requests
+    /// while the guest boots.
     pub(super) fn tap() -> Result<Self> {
         ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
         let link = Self::Tap;
@@ -63,8 +63,9 @@ impl NetLink {
         Ok(link)
     }
 
-    /// Starts a relay with sockets in a folder. Neighbors are as those of [`Self::tap`]. The host sends as
-    /// Linux does by default, which is what the Linux guest does, whatever this host's default is.
+    /// Starts a relay with sockets in a folder. Adds a permanent neighbor entry as [`Self::tap`] does. Sets
+    /// the host's congestion control to Linux's default, which the Linux guest also uses: this host may have
+    /// another setting.
     pub(super) fn relay(folder: &Path) -> Result<Self> {
         let link = Self::Relay(Relay::start(DEVICE, folder)?);
         configure_host()?;
@@ -74,7 +75,7 @@ impl NetLink {
         Ok(link)
     }
 
-    /// Returns QEMU's netdev `net` at this link.
+    /// Returns QEMU's netdev `net` for this link.
     pub(super) fn netdev(&self) -> String {
         match self {
             Self::Relay(relay) => relay.netdev(),
@@ -82,7 +83,7 @@ impl NetLink {
         }
     }
 
-    /// Creates a veth pair, with one end in a namespace of its own.
+    /// Creates a veth pair, with one end in a new namespace.
     pub(super) fn veth() -> Result<Self> {
         let namespace = Namespace::new()?;
         let id = namespace.holder.id().to_string();
@@ -104,7 +105,8 @@ impl NetLink {
         if let Self::Loopback | Self::Ports = self { Ipv4Addr::LOCALHOST } else { SERVER }
     }
 
-    /// Returns the address at which the server reaches the host, unless it is behind ports.
+    /// Returns the address at which the server reaches the host. Returns `None` if the server is behind
+    /// ports.
     pub(super) fn host(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Loopback => Some(Ipv4Addr::LOCALHOST),
@@ -119,13 +121,14 @@ impl Drop for NetLink {
         match self {
             // A relay's tap is removed when the relay closes it.
             Self::Loopback | Self::Ports | Self::Relay(_) => {}
-            // Fails if the device was not created. The namespace removes it anyway.
+            // An error is ignored: the device may not exist, and the kernel removes it with the namespace
+            // anyway.
             Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
         }
     }
 }
 
-/// An unnamed network namespace: that of a process which waits until it is killed.
+/// An unnamed network namespace. A process that waits until it is killed keeps the namespace alive.
 #[derive(Debug)]
 pub(super) struct Namespace {
     holder: Child,
@@ -145,7 +148,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Returns a command prefix that executes the command in the namespace.
+    /// Returns a command prefix. A command appended to it is executed in the namespace.
     pub(super) fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.holder.id().to_string()]);
@@ -155,7 +158,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _: io::Result<()> = self.holder.kill();
         let _: io::Result<ExitStatus> = self.holder.wait();
     }

@@ -1,5 +1,5 @@
-//! `--loss`: flows over a path with random loss, delay, jitter, reordering, a rate and a queue, which a relay
-//! emulates.
+//! `--loss`: measures flows over a path that a relay emulates, with random loss, delay, jitter, reordering, a
+//! rate and a queue.
 
 mod aims;
 mod cells;
@@ -21,26 +21,29 @@ use super::system::System;
 pub(super) use aims::reached as aims_reached;
 use cells::{Cell, Measure};
 
-/// Time after a flow, besides a round trip, before the next one.
+/// Pause after a flow before the next flow, in addition to a round trip.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// Time for resets of flows that ended at their limit, before the next cell.
+/// Pause before the next cell, in which flows that ended at their time limit are reset.
 const RESET_TIME: Duration = Duration::from_millis(300);
 
-/// Upper bounds of the cells of a group and of the flows of a cell, for seeds that differ.
+/// Upper bounds of the number of cells in a group and of flows in a cell. They make the seeds of all flows
+/// differ.
 const MAX_CELLS: u64 = 1000;
 const MAX_FLOWS: u64 = 1000;
 
-/// Setting of Linux for the host's client: what it learned about a path is not used for the next flow.
+/// Setting of Linux for the host's client. If it is 1, metrics of a path that one flow has learned are not
+/// used for the next flow.
 const NO_METRICS: &str = "/proc/sys/net/ipv4/tcp_no_metrics_save";
 
-/// Measures all cells, as many times as the selection says.
+/// Measures all cells. Repeats that for the number of runs in the selection.
 pub(super) fn all(plan: &NetBenchPlan, figures: &mut Figures) -> Result<()> {
     fs::write(NO_METRICS, "1").with_context(|| format!("cannot write {NO_METRICS}"))?;
     let selection = &plan.selection;
     for run in 1..=selection.runs {
         for (name, cells) in cells::groups(selection.is_long) {
-            // A row has the same seeds, whatever other rows are selected.
+            // The cells are numbered before the selection, so that the seeds of a row do not depend on the
+            // selected rows.
             let mut cells: Vec<(u64, Cell)> = (0..).zip(cells).collect();
             cells.retain(|(_, cell)| selection.includes_row(&cell.row));
             for &system in selection.systems.iter().filter(|_| !cells.is_empty()) {
@@ -53,7 +56,8 @@ pub(super) fn all(plan: &NetBenchPlan, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Starts a guest and measures cells, which have numbers. A failed one is recorded, and the others continue.
+/// Starts a guest and measures numbered cells in it. If a cell fails, records the failure and continues with
+/// the next cell.
 fn measure_group(
     plan: &NetBenchPlan,
     system: System,
@@ -74,8 +78,8 @@ fn measure_group(
     Ok(())
 }
 
-/// Measures a cell. Each flow has a path with a seed of its own, so that the n-th frame of a flow has the
-/// same fate in both systems.
+/// Measures a cell. Each flow has a new path with its own seed, so that the n-th frame of a flow has the same
+/// fate in both systems.
 fn measure_cell(
     client: &Path,
     server: &RunningServer,
@@ -88,18 +92,18 @@ fn measure_cell(
     for flow in 0..if is_parallel { 1 } else { cell.flows } {
         relay.impair(cell.path, seed + flow);
         results.extend(flows::run(client, server, cell)?);
-        // The last segments arrive.
+        // Waits until the last segments have arrived.
         thread::sleep(Duration::from_nanos(2 * cell.path.delay_ns) + SETTLE_TIME);
     }
     let [to_guest, to_host] = relay.counts();
     eprintln!("net: {}, last flow, to guest: {to_guest}; to host: {to_host}", cell.row);
-    // What a flow still sends that has ended at its limit is reset.
+    // A flow that ended at its time limit may still send. Without impairments, it is reset quickly.
     relay.impair(Impairments::default(), 0);
     thread::sleep(RESET_TIME);
     Ok(results)
 }
 
-/// Adds what flows have reached to the figures.
+/// Adds the results of flows to the figures.
 fn record(system: System, cell: &Cell, results: &[flows::FlowResult], figures: &mut Figures) {
     for (suffix, figure) in flows::figures(cell.measure, results) {
         eprintln!("net: {system}, {}{suffix}: {figure:.3} {}", cell.row, cell.table);

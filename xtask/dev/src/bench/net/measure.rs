@@ -10,7 +10,7 @@ use super::system::System;
 use super::topic::Topic;
 use super::{http, idle, net_bench, start, web};
 
-/// Measures all selected topics once. A failure is recorded, and the other measurements continue.
+/// Measures all selected topics once. Records a failure and continues with the other measurements.
 pub(super) fn all(plan: &NetBenchPlan, system: System, figures: &mut Figures) {
     if plan.selection.includes(Topic::Idle)
         && let Err(error) = idle::measure(plan, system, figures)

@@ -1,9 +1,10 @@
-//! The network namespace and the PID namespace of the suite, which leave nothing behind.
+//! The network namespace and the PID namespace of the suite. They make sure that no process and no device is
+//! left after the suite.
 //!
-//! `unshare` creates both and starts this executable again in them, as init of the PID namespace: when init
-//! exits, the kernel kills the other processes of the namespace, and with the last process of a network
-//! namespace it removes the devices. Init exits at the end of file of its standard input, a pipe from the
-//! process outside: it also exits if that process is killed.
+//! `unshare` creates both namespaces and starts this executable again in them, as init of the PID namespace.
+//! When init exits, the kernel kills the other processes of the PID namespace. With the last process, the
+//! kernel removes the network namespace and its devices. The standard input of init is a pipe from the
+//! process outside, and init exits at its end of file. So init also exits if the process outside is killed.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,13 +19,13 @@ use anyhow::{Context, Result, bail, ensure};
 use xtask::process;
 use xtask::signals;
 
-/// The device with which processes create taps.
+/// The device by which processes create taps.
 const TUN: &str = "/dev/net/tun";
 
-/// The command of this executable that executes the plan.
+/// Name of the command of this executable that executes the plan.
 const COMMAND: &str = "net-bench";
 
-/// Interval at which the process inside is polled.
+/// Interval at which the outer process polls the process in the namespaces.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Message for missing privileges.
@@ -34,7 +35,7 @@ const PRIVILEGES_HELP: &str = "the suite `net` creates a network namespace with 
 /// Returns the command that creates the namespaces.
 fn unshare() -> Command {
     let mut command = Command::new("unshare");
-    // Other users become root of a user namespace, if the host allows that.
+    // A user other than root becomes root of a new user namespace, if the host allows that.
     if !is_root() {
         command.args(["--user", "--map-root-user"]);
     }
@@ -51,7 +52,7 @@ fn is_root() -> bool {
 ///
 /// # Errors
 ///
-/// Fails if that is not permitted; the error says how to permit it.
+/// Fails if that is not permitted. The error says how to permit it.
 pub(super) fn check() -> Result<()> {
     ensure!(process::find("unshare").is_some(), "`unshare`, of the package util-linux, is not installed");
     let mut trial = unshare();
@@ -65,13 +66,13 @@ pub(super) fn check() -> Result<()> {
 
 /// Starts this executable again in the namespaces, with a folder for temporary files.
 pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
-    // Without a handler, SIGINT ends this process at once and the folder stays.
+    // Without a handler, SIGINT would end this process at once, and the folder would stay.
     signals::record().context("cannot handle signals")?;
     let program = env::current_exe().context("cannot find this executable")?;
     let mut command = unshare();
     command.arg(program).arg(COMMAND).args(arguments).env("TMPDIR", folder).stdin(Stdio::piped());
     let mut child = command.spawn().context("cannot start `unshare`")?;
-    // Dropped at the end of this function, or closed with this process.
+    // The pipe is closed at the end of this function, or when this process ends.
     let _pipe = child.stdin.take();
     let status = loop {
         if let Some(status) = child.try_wait().context("cannot wait for the measurements")? {
@@ -87,7 +88,8 @@ pub(super) fn run(arguments: &[OsString], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Exits this process, init of its PID namespace, as soon as the process outside has exited.
+/// Starts a thread that exits this process, the init of its PID namespace, as soon as the process outside has
+/// exited.
 pub(super) fn end_with_parent() {
     thread::spawn(|| {
         let _: io::Result<usize> = io::stdin().read(&mut [0]);

@@ -37,7 +37,8 @@ pub(super) fn measure(
     let address = server.socket_address().to_string();
     let arguments = ["client", &address, "--seconds", "1", "--rounds", ROUNDS, "--count", CONNECTIONS, word];
     let RunResult { text, result } = client::run(Command::new(client).args(arguments), TIMEOUT)?;
-    // Figures that were printed before a failure are kept.
+    // The figures are added before the result is checked, so that a failure does not lose figures printed
+    // before it.
     for line in text.lines() {
         for (table, name, figure) in rows(line).with_context(|| format!("cannot parse {line}"))? {
             figures.add(table, &name, system, figure);
@@ -46,7 +47,7 @@ pub(super) fn measure(
     result
 }
 
-/// Parses a line of JSON into figures with their tables and rows.
+/// Parses a line of JSON. Returns its figures with their tables and rows.
 fn rows(line: &str) -> Option<Vec<(Table, String, f64)>> {
     let line: Value = serde_json::from_str(line).ok()?;
     let number = |name: &str| line[name].as_f64();

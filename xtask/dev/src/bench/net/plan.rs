@@ -1,9 +1,10 @@
 //! The plan of the suite: the selection of measurements, and the files that they need.
 //!
-//! The suite has two steps. The first one runs as the user: it builds programs and images, downloads Linux's
-//! kernel, and leaves out systems that this host cannot run. The second step needs a network namespace of its
-//! own, so it is another process, the command `net-bench`. A [`NetBenchPlan`] is the result of the first step
-//! and the command line of the second: [`NetBenchPlan::arguments`] writes it, and clap parses it there.
+//! The suite has two steps. The first step runs as the user: it builds programs and images, downloads Linux's
+//! kernel, and leaves out systems that this host cannot run. The second step needs a new network namespace,
+//! so it runs in another process, as the command `net-bench`. A [`NetBenchPlan`] is the result of the first
+//! step and becomes the command line of the second step: [`NetBenchPlan::arguments`] writes that command
+//! line, and clap parses it in the other process.
 
 use std::ffi::OsString;
 use std::fs;
@@ -64,8 +65,8 @@ impl NetSelection {
         Self { topics: vec![Topic::Web], is_lossy: false, is_long: false, rows: Vec::new(), ..self.clone() }
     }
 
-    /// Returns true if the options select only some systems or topics. The figures are then not those of the
-    /// whole suite.
+    /// Returns true if the options select systems or topics. The figures are then not those of the whole
+    /// suite.
     pub(crate) const fn is_part(&self) -> bool {
         !self.systems.is_empty() || !self.topics.is_empty()
     }
@@ -75,12 +76,13 @@ impl NetSelection {
         if self.is_lossy { "net, loss" } else { "net" }
     }
 
-    /// Returns true if a topic is selected. If the options name no topic, those of the suite `net` are.
+    /// Returns true if a topic is selected. If the options name no topic, all topics of the suite `net` are
+    /// selected.
     pub(super) fn includes(&self, topic: Topic) -> bool {
         if self.topics.is_empty() { topic != Topic::Web } else { self.topics.contains(&topic) }
     }
 
-    /// Returns true if a row is selected. If the options name no row, all are.
+    /// Returns true if a row is selected. If the options name no row, all rows are selected.
     pub(super) fn includes_row(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|text| row.contains(text.as_str()))
     }
@@ -132,7 +134,7 @@ pub(crate) struct NetBenchPlan {
 }
 
 impl NetBenchPlan {
-    /// Builds and downloads the files. Systems that are not available are left out, with a message.
+    /// Builds and downloads the files. Leaves out systems that are not available, with a message.
     pub(super) fn prepare(
         selection: &NetSelection,
         platform: Option<BenchPlatform>,
@@ -159,7 +161,7 @@ impl NetBenchPlan {
         let systems =
             systems.filter(|system| selection.systems.is_empty() || selection.systems.contains(system));
         let is_on = |system: &System| platform.is_none_or(|platform| system.is_on(platform));
-        // The relay is a netdev of QEMU.
+        // Lossy paths are measured only in QEMU, because the relay is a netdev of QEMU.
         let has_path =
             |system: &System| !selection.is_lossy || matches!(system, System::Qemu | System::Linux);
         plan.selection.systems = systems.filter(is_on).filter(has_path).collect();

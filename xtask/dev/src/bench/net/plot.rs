@@ -1,4 +1,5 @@
-//! The figures as charts: a line for each system over message sizes, or a bar for each system in each row.
+//! Draws the figures as charts: a line for each system over the message sizes, or a bar for each system in
+//! each row.
 
 use std::fs;
 use std::ops::Range;
@@ -23,7 +24,7 @@ const TITLE: (&str, u32) = ("sans-serif", 18);
 /// Share of a row's width that its bars cover.
 const BARS: f64 = 0.8;
 
-/// Draws a chart of each table that has figures into a file in a folder.
+/// Draws a chart of each table that has figures. Each chart is a file in the folder.
 pub(super) fn draw(figures: &Figures, systems: &[System], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for (table, name) in [

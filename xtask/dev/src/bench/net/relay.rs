@@ -1,10 +1,10 @@
-//! A relay between a guest and the host, which impairs the path between them as an [`Emulator`] says, in each
-//! direction.
+//! A relay between a guest and the host. In each direction, an [`Emulator`] decides how the relay impairs the
+//! path.
 //!
-//! The host's end is a tap that the relay opens; the guest's end is QEMU's netdev `dgram` at a Unix socket,
-//! which carries an Ethernet frame in each datagram. Neither has offloads, so each frame is a packet of the
-//! network. A thread for each direction blocks where its receiver does not keep up; then frames wait in front
-//! of the path, as at a network device.
+//! The host's end is a tap that the relay opens. The guest's end is QEMU's netdev `dgram` at a Unix socket,
+//! which carries an Ethernet frame in each datagram. Neither end has offloads, so each frame is one packet on
+//! the wire. Each direction has a thread, which blocks if the receiver does not keep up. Then frames wait in
+//! front of the path, as at a network device.
 
 mod direction;
 mod emulator;
@@ -28,10 +28,10 @@ pub(super) use emulator::Impairments;
 /// Limit of the datagrams that wait at a Unix socket in this network namespace.
 const QUEUE_LIMIT: &str = "/proc/sys/net/unix/max_dgram_qlen";
 
-/// Datagrams that may wait at a Unix socket: more than a socket's send buffer holds.
+/// Value of [`QUEUE_LIMIT`]: more datagrams than the send buffer of a socket holds.
 const QUEUE_LENGTH: &str = "512";
 
-/// A relay, which ends when this is dropped; then its tap is removed.
+/// A relay. It ends when this value is dropped, and its tap is removed.
 #[derive(Debug)]
 pub(super) struct Relay {
     directions: [Arc<Direction>; 2],
@@ -43,7 +43,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Opens a tap with this name, which is not up yet, and sockets in a folder; passes all frames on.
+    /// Starts a relay that passes on all frames. Opens a tap with the name `device`, which is not up yet, and
+    /// sockets in a folder.
     pub(super) fn start(device: &str, folder: &Path) -> Result<Self> {
         fs::write(QUEUE_LIMIT, QUEUE_LENGTH).with_context(|| format!("cannot write {QUEUE_LIMIT}"))?;
         let (guest, host) = (folder.join("guest"), folder.join("host"));
@@ -60,14 +61,14 @@ impl Relay {
         Ok(Self { directions, threads, guest, host })
     }
 
-    /// Returns QEMU's netdev `net` at this relay.
+    /// Returns QEMU's netdev `net` for this relay.
     pub(super) fn netdev(&self) -> String {
         let (guest, host) = (self.guest.display(), self.host.display());
         format!("dgram,id=net,local.type=unix,local.path={guest},remote.type=unix,remote.path={host}")
     }
 
-    /// Replaces both directions of the path by empty ones. Frames on the path are lost, and the counts begin
-    /// at zero.
+    /// Replaces both directions of the path by empty ones with new impairments. Frames on the old path are
+    /// lost, and the counts begin at zero.
     pub(super) fn impair(&self, impairments: Impairments, seed: u64) {
         for (direction, seed) in self.directions.iter().zip([seed * 2, seed * 2 + 1]) {
             direction.impair(impairments, seed);
@@ -99,7 +100,8 @@ fn spawn(
     direction: Arc<Direction>,
 ) -> Result<JoinHandle<()>> {
     let work = move || {
-        // Frames leave late while the thread waits for a CPU. An unprivileged user's priority stays as it is.
+        // A high priority, because frames leave late while the thread waits for a CPU. The call fails for an
+        // unprivileged user, which is not an error.
         let _: io::Result<()> = rustix::process::setpriority_process(None, -20).map_err(Into::into);
         if let Err(error) = direction.run(&*receiver, &*sender) {
             eprintln!("net: the relay failed: {error}");
@@ -108,7 +110,7 @@ fn spawn(
     thread::Builder::new().name(format!("relay {name}")).spawn(work).context("cannot start a thread")
 }
 
-/// The relay's socket, and the path of the guest's.
+/// The relay's socket, and the path of the guest's socket.
 #[derive(Debug)]
 struct GuestSocket {
     socket: UnixDatagram,
@@ -130,7 +132,7 @@ impl AsFd for GuestSocket {
 impl Sender for GuestSocket {
     fn send(&self, frame: &[u8]) -> io::Result<()> {
         match self.socket.send_to(frame, &self.guest) {
-            // QEMU is not there yet, or has exited.
+            // QEMU has not opened its socket yet, or has exited: the frame is lost.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
                 Ok(())
             }
@@ -148,7 +150,7 @@ impl Receiver for Tap {
 impl Sender for Tap {
     fn send(&self, frame: &[u8]) -> io::Result<()> {
         match Tap::send(self, frame) {
-            // The interface is not up.
+            // The interface is not up: the frame is lost.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(()),
             result => result.map(drop),
         }

@@ -1,10 +1,10 @@
 //! A running server: in a guest, or as a process of the host.
 //!
 //! Each [`System`] of the suite runs the same server program in another way: in uhyve at a tap or behind
-//! forwarded ports, in QEMU, in a Linux guest, or as a process behind a veth pair or at the loopback
-//! interface. The client is always a process of the host. A [`RunningServer`] hides the difference: it has an
-//! address, an output and a [`NetLink`], and removes all of them when it is dropped. The functions below make
-//! the command line of each system. All guests have the same memory.
+//! forwarded ports, in QEMU, in a Linux guest, or as a process at a veth pair or at the loopback interface.
+//! The client is always a process of the host. A [`RunningServer`] hides these differences: it has an
+//! address, an output and a [`NetLink`], and removes its files and devices when it is dropped. The functions
+//! below it make the command line of each system. All guests have the same memory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -41,31 +41,31 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off\
                      ,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off";
 
-/// The CPU model of each guest in QEMU: without the CPUID bits ERMS and FSRM, which announce a fast `rep
-/// movsb`. With these bits, Linux copies by this instruction, which TCG translates to slow code. This
-/// kernel's images do not use the bits.
+/// The CPU model of each guest in QEMU. It lacks the CPUID bits ERMS and FSRM, which announce a fast `rep
+/// movsb`: if they are set, Linux copies with this instruction, which TCG translates to slow code. This
+/// kernel's images do not use these bits.
 const CPU_MODEL: [&str; 2] = ["-cpu", "max,-erms,-fsrm"];
 
-/// Setting of Linux guests: a connection does not use the metrics of earlier ones, because the suite changes
-/// the path between connections.
+/// Setting of Linux guests: a connection does not use metrics that earlier connections have learned, because
+/// the suite changes the path between connections.
 const NO_METRICS: &str = "sysctl.net.ipv4.tcp_no_metrics_save=1";
 
 /// Name of the file with a server's output.
 const LOG: &str = "log";
 
-/// A running server, killed when this is dropped; then its link is removed.
+/// A running server. When this value is dropped, the server is killed, and then its link is removed.
 #[derive(Debug)]
 pub(super) struct RunningServer {
     child: Child,
     program: ServerProgram,
-    /// Time at which its process was started.
+    /// Time at which the server's process was started.
     pub(super) start: Instant,
     folder: TempDir,
     link: NetLink,
 }
 
 impl RunningServer {
-    /// Starts a server, and does not wait until it accepts connections.
+    /// Starts a server, without waiting until it accepts connections.
     pub(super) fn start(plan: &NetBenchPlan, system: System, program: ServerProgram) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let link = match system {
@@ -84,7 +84,8 @@ impl RunningServer {
             System::Veth | System::Loopback => native(plan, program, &link)?,
         };
         let log = File::create(folder.path().join(LOG)).context("cannot make a file")?;
-        // QEMU closes the console when its standard input is closed.
+        // Standard input is a pipe that stays open, because QEMU closes the console when its standard input
+        // is closed.
         command.stdin(Stdio::piped()).stderr(log.try_clone()?).stdout(log);
         let start = Instant::now();
         let child =
@@ -104,27 +105,28 @@ impl RunningServer {
         }
     }
 
-    /// Returns its address.
+    /// Returns the server's address.
     pub(super) fn address(&self) -> Ipv4Addr {
         self.link.server()
     }
 
-    /// Returns the address at which it reaches the host, unless it is behind ports.
+    /// Returns the address at which the server reaches the host. Returns `None` if the server is behind
+    /// ports.
     pub(super) fn host(&self) -> Option<Ipv4Addr> {
         self.link.host()
     }
 
-    /// Returns its address and port.
+    /// Returns the server's address and port.
     pub(super) fn socket_address(&self) -> SocketAddr {
         (self.address(), self.program.port()).into()
     }
 
-    /// Returns the relay between it and the host.
+    /// Returns the relay between the server and the host, if there is one.
     pub(super) fn relay(&self) -> Option<&Relay> {
         if let NetLink::Relay(relay) = &self.link { Some(relay) } else { None }
     }
 
-    /// Fails if it has exited, or if its time to become ready is over.
+    /// Fails if the server has exited, or if its time to become ready is over.
     pub(super) fn check(&mut self) -> Result<()> {
         self.check_running()?;
         if self.start.elapsed() > READY_TIMEOUT {
@@ -133,7 +135,7 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Fails if it has exited.
+    /// Fails if the server has exited.
     pub(super) fn check_running(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait().context("cannot wait for the server")? {
             bail!("the server exited ({status}):\n{}", self.printed());
@@ -141,10 +143,10 @@ impl RunningServer {
         Ok(())
     }
 
-    /// Returns its output.
+    /// Returns the server's output.
     pub(super) fn printed(&self) -> String {
         let mut bytes = Vec::new();
-        // An error leaves the part that was read.
+        // An error is ignored: the part that was read before is returned.
         let _: io::Result<usize> =
             File::open(self.folder.path().join(LOG)).and_then(|mut log| log.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
@@ -153,13 +155,13 @@ impl RunningServer {
 
 impl Drop for RunningServer {
     fn drop(&mut self) {
-        // Both fail if it has exited and was waited for, which is as good.
+        // Both calls fail if the process has been reaped already, which is not an error.
         let _: io::Result<()> = self.child.kill();
         let _: io::Result<ExitStatus> = self.child.wait();
     }
 }
 
-/// The command of a guest in uhyve at a tap.
+/// Returns the command of a guest in uhyve at a tap.
 fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let congestion = plan.selection.congestion.iter().map(|name| format!(",congestion={name}"));
     let congestion: String = congestion.collect();
@@ -167,15 +169,15 @@ fn uhyve(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     uhyve_with(plan, program, ["--net".to_owned(), net])
 }
 
-/// The command of a guest in uhyve behind ports of the host, with two CPUs: the process at the loopback has
-/// all of them.
+/// Returns the command of a guest in uhyve behind ports of the host. The guest has two CPUs: it is compared
+/// with the process at the loopback interface, which has all CPUs of the host.
 fn uhyve_with_ports(plan: &NetBenchPlan, program: ServerProgram) -> Result<Command> {
     let ports = program.ports().flat_map(|port| ["-p".to_owned(), format!("{port}:{port}")]);
     let cpus = ["--cpus", "2"].map(str::to_owned);
     uhyve_with(plan, program, ports.chain(cpus))
 }
 
-/// The command of a guest in uhyve, with options of its network.
+/// Returns the command of a guest in uhyve, with options of its network.
 fn uhyve_with(
     plan: &NetBenchPlan,
     program: ServerProgram,
@@ -187,7 +189,7 @@ fn uhyve_with(
     Ok(command)
 }
 
-/// Returns a PC with one CPU, at the link.
+/// Returns a PC with one CPU, connected to the link.
 fn machine(kernel: &Path, image: &Path, name: OsString, link: &NetLink, device: &str) -> Result<Guest> {
     let device = format!("virtio-net-pci,disable-legacy=on,netdev=net,mac={MAC}{device}");
     let mut extra_options = ["-netdev".to_owned(), link.netdev(), "-device".to_owned(), device].to_vec();
@@ -200,7 +202,7 @@ fn machine(kernel: &Path, image: &Path, name: OsString, link: &NetLink, device: 
     })
 }
 
-/// The command of a guest of this kernel in QEMU.
+/// Returns the command of a guest of this kernel in QEMU.
 fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, link: &NetLink) -> Result<Command> {
     let image = program.of(&plan.images)?;
     let guest = machine(&plan.loader, image, program::name_of(image), link, "")?;
@@ -213,7 +215,7 @@ fn qemu(plan: &NetBenchPlan, program: ServerProgram, folder: &Path, link: &NetLi
     Guest { arguments, ..guest }.command(folder)
 }
 
-/// The command of a Linux guest in QEMU.
+/// Returns the command of a Linux guest in QEMU.
 fn linux(
     plan: &NetBenchPlan,
     program: ServerProgram,
@@ -225,12 +227,13 @@ fn linux(
     let (kernel, file_system) = files.context("there is no Linux guest")?;
     let guest = machine(kernel, file_system, "init".into(), link, device)?;
     let (name, arguments) = (program.name(), program.arguments().join(" "));
-    // Overrides the command line for this kernel: QEMU uses the last `-append`.
+    // This `-append` overrides an earlier one with the command line for this project's kernel: QEMU uses the
+    // last one.
     let line = format!("{} {NO_METRICS} -- {SERVER}/{PREFIX} /{name} {arguments}", linux::OPTIONS);
     guest.with_options(&["-append", &line]).command(folder)
 }
 
-/// The command of a process of the host.
+/// Returns the command of a process of the host.
 fn native(plan: &NetBenchPlan, program: ServerProgram, link: &NetLink) -> Result<Command> {
     let file = program.of(&plan.programs)?;
     let mut command = match link {

@@ -17,7 +17,7 @@ pub(super) enum ServerProgram {
 }
 
 impl ServerProgram {
-    /// Returns its default port.
+    /// Returns the program's default port.
     pub(super) fn port(self) -> u16 {
         match self {
             Self::NetBench => 7777,
@@ -26,13 +26,13 @@ impl ServerProgram {
         }
     }
 
-    /// Returns the ports that a guest behind ports publishes.
+    /// Returns the ports that uhyve forwards to a guest behind ports.
     pub(super) fn ports(self) -> RangeInclusive<u16> {
         let others = if self == Self::IdleLatency { RUNTIMES.len() } else { 0 };
         self.port()..=self.port() + u16::try_from(others).unwrap_or(0)
     }
 
-    /// Returns the name of its example, and of its files.
+    /// Returns the name of the program's example and of its files.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::NetBench => "net_bench",
@@ -42,7 +42,7 @@ impl ServerProgram {
         }
     }
 
-    /// Returns its arguments.
+    /// Returns the program's arguments.
     pub(super) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::NetBench | Self::IdleLatency => &["server"],
@@ -50,7 +50,7 @@ impl ServerProgram {
         }
     }
 
-    /// Returns the file of this program out of those of the plan.
+    /// Returns the file of this program among `files`, the files of the plan.
     pub(super) fn of(self, files: &[PathBuf]) -> Result<&Path> {
         let mut files = files.iter().map(PathBuf::as_path);
         let file = files.find(|file| file.file_name().is_some_and(|name| name == self.name()));

@@ -17,7 +17,7 @@ use super::topic::Table;
 /// Interval of pings.
 const PING_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Maximum time of a connection or a response, once the guest has answered a ping.
+/// Time limit for a connection or a response, after the guest has answered a ping.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waits until the server has answered a ping and a request, and adds both times to the figures if the topic
@@ -53,7 +53,7 @@ fn milliseconds(server: &RunningServer) -> f64 {
 fn wait_for_ping_reply(server: &mut RunningServer) -> Result<()> {
     let socket = socket(server.address()).context("cannot make a socket for pings")?;
     for number in 0_u16.. {
-        // While the guest boots, a send may fail with a pending ICMP error.
+        // A write fails while an ICMP error is pending, which may happen while the guest boots.
         if (&socket).write(&request(number)).is_ok() && is_reply((&socket).read(&mut [0; 64]))? {
             break;
         }
@@ -62,7 +62,8 @@ fn wait_for_ping_reply(server: &mut RunningServer) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a reply was received in time. A ping socket receives only replies to its own requests.
+/// Returns true if a reply was received in time. The bytes need no check, because a ping socket receives only
+/// replies to its own requests.
 fn is_reply(result: io::Result<usize>) -> Result<bool> {
     match result {
         Ok(size) => Ok(size > 0),
@@ -73,7 +74,8 @@ fn is_reply(result: io::Result<usize>) -> Result<bool> {
     }
 }
 
-/// Creates a ping socket (icmp(7)), which `ping_group_range` permits to a group.
+/// Creates a ping socket (icmp(7)). Only a group in `ping_group_range` may do that, so this function sets the
+/// range first.
 fn socket(address: Ipv4Addr) -> Result<Socket> {
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").context("cannot permit ping sockets")?;
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4))?;
@@ -82,7 +84,7 @@ fn socket(address: Ipv4Addr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Returns an echo request (RFC 792); Linux sets checksum and identifier.
+/// Returns an echo request (RFC 792). Linux sets the checksum and the identifier.
 fn request(number: u16) -> [u8; 16] {
     let [high, low] = number.to_be_bytes();
     [8, 0, 0, 0, 0, 0, high, low, 0, 0, 0, 0, 0, 0, 0, 0]

@@ -42,7 +42,7 @@ impl System {
         is_in_qemu == (platform == BenchPlatform::Qemu)
     }
 
-    /// Returns true if the system has an address of its own, at which it answers pings after it has booted.
+    /// Returns true if the system has its own address, at which it answers pings after it has booted.
     pub(super) fn answers_pings(self) -> bool {
         !matches!(self, Self::UhyvePorts | Self::Veth | Self::Loopback)
     }

@@ -1,4 +1,4 @@
-//! The figures as tables on standard output, with ratios and aims.
+//! Prints the figures as tables, with ratios and aims.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const RATIOS: [Ratio; 4] = [
     Ratio { ours: System::UhyvePorts, theirs: System::Loopback, title: "-p:loopback" },
 ];
 
-/// The ratio of a system of this project to a system of Linux.
+/// A ratio that is printed: of a system of this project to a system of Linux.
 #[derive(Clone, Copy, Debug)]
 struct Ratio {
     ours: System,
@@ -24,7 +24,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the ratio of the figures, above 1 if this project's is better.
+    /// Returns the ratio of the figures in a row. It is above 1 if this project's figure is better.
     fn of(self, row: &Row) -> Option<f64> {
         let (ours, theirs) = (row.median(self.ours)?, row.median(self.theirs)?);
         Some(if row.table.is_larger_better() { ours / theirs } else { theirs / ours })
@@ -69,7 +69,7 @@ pub(super) fn ratios_of(row: &Row) -> Value {
     Value::Object(ratios.collect())
 }
 
-/// Returns the ratio of this kernel's guest to the Linux guest in QEMU, rounded as it is printed.
+/// Returns the ratio of this kernel's guest in QEMU to the Linux guest, rounded as it is printed.
 pub(super) fn guest_ratio(row: &Row) -> Option<f64> {
     let [guests, ..] = RATIOS;
     guests.of(row).map(|ratio| (ratio * 100.0).round() / 100.0)
@@ -108,10 +108,10 @@ fn printed(figure: f64) -> String {
     if figure < 1.0 { format!("{figure:.3}") } else { format!("{figure:.1}") }
 }
 
-/// Formats a ratio and its aim, which `!` marks if it is missed.
+/// Formats a ratio and its aim, with the mark `!` if the aim is missed.
 fn compared(ratio: Ratio, row: &Row) -> String {
     let (reached, aim) = (ratio.of(row), ratio.aim(row));
-    // Compares the rounded figures, which are printed.
+    // Compares the ratio as it is printed, that is, rounded.
     let is_missed = reached.zip(aim).is_some_and(|(reached, aim)| (reached * 100.0).round() < aim * 100.0);
     let mark = if is_missed { "!" } else { "" };
     let reached = reached.map_or_else(|| "-".to_owned(), |reached| format!("{reached:.2}"));

@@ -55,7 +55,7 @@ impl Table {
         Self::Fairness,
     ];
 
-    /// Returns true if the figures are those of a path with impairments.
+    /// Returns true if the figures are those of a lossy path (`--loss`).
     pub(super) fn is_of_lossy_path(self) -> bool {
         matches!(self, Self::LossyFromServer | Self::LossyToServer | Self::Completion | Self::Fairness)
     }

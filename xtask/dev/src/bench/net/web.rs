@@ -1,4 +1,4 @@
-//! Requests to `examples/web`, which is axum on tokio.
+//! Measures requests to `examples/web`, which is axum on tokio.
 
 use anyhow::Result;
 
@@ -10,13 +10,13 @@ use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Table;
 
-/// A request whose handler takes a lock and answers with JSON.
+/// Path of the request. Its handler takes a lock and answers with JSON.
 const PATH: &str = "/health";
 
 /// Numbers of persistent connections, with their names in rows.
 const CONNECTIONS: [(u32, &str); 2] = [(16, "16 connections"), (1_000, "1,000 connections")];
 
-/// Measures rate and latency for each number of connections, with a new server each.
+/// Measures rate and latency for each number of connections. Starts a new server for each number.
 pub(super) fn measure(plan: &NetBenchPlan, system: System, figures: &mut Figures) -> Result<()> {
     for (connections, name) in CONNECTIONS {
         let server = RunningServer::ready(plan, system, ServerProgram::Web)?;

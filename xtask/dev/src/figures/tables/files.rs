@@ -3,10 +3,10 @@
 use super::{SuiteTable, TIME_COLUMNS};
 use crate::bench::operations::{FS, MOUNTED, rows};
 
-/// Operations. Only times have the last three.
+/// Rows: the operations of the suite. The last three are measured only as times.
 const ROWS: &[(&str, &str)] = &rows(&FS);
 
-/// Instructions, beside a Linux guest.
+/// Instructions, compared with a Linux guest.
 pub(super) const INSTRUCTIONS: SuiteTable = SuiteTable {
     name: "fs",
     suite: "fs",
@@ -16,7 +16,7 @@ pub(super) const INSTRUCTIONS: SuiteTable = SuiteTable {
     rows: ROWS,
 };
 
-/// Times, in a process beside Linux.
+/// Times on the process engine, compared with Linux.
 pub(super) const TIMES: SuiteTable = SuiteTable {
     name: "fs-process",
     suite: "fs, process",
@@ -26,7 +26,8 @@ pub(super) const TIMES: SuiteTable = SuiteTable {
     rows: ROWS,
 };
 
-/// Times in a folder of the host, in a process beside Linux in the same folder. There are no aims.
+/// Times with files in a folder of the host, on the process engine, compared with Linux in the same folder.
+/// There are no aims.
 pub(super) const MOUNTED_TIMES: SuiteTable = SuiteTable {
     name: "fs-mounted",
     suite: "fs, mounted",

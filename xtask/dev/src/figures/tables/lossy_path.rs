@@ -5,7 +5,7 @@ use super::{NET_COLUMNS, SuiteTable};
 /// Suite in the record.
 const SUITE: &str = "net, loss";
 
-/// Rows of throughput: losses, or reordering, and round-trip times.
+/// Rows of throughput: the loss rate or reordering, and the round-trip time of each path.
 const PATHS: &[(&str, &str)] = &[
     ("0.1 %, 10 ms", ""),
     ("1 %, 10 ms", ""),
@@ -19,7 +19,7 @@ const PATHS: &[(&str, &str)] = &[
     ("reordering, 100 ms", ""),
 ];
 
-/// Throughput of a guest's flow.
+/// Throughput of a flow that a guest sends.
 pub(super) const FROM_GUEST: SuiteTable = SuiteTable {
     name: "net-loss-guest-to-host",
     suite: SUITE,
@@ -29,7 +29,7 @@ pub(super) const FROM_GUEST: SuiteTable = SuiteTable {
     rows: PATHS,
 };
 
-/// Throughput of a flow of the host.
+/// Throughput of a flow that the host sends.
 pub(super) const TO_GUEST: SuiteTable = SuiteTable {
     name: "net-loss-host-to-guest",
     suite: SUITE,
@@ -39,7 +39,7 @@ pub(super) const TO_GUEST: SuiteTable = SuiteTable {
     rows: PATHS,
 };
 
-/// Completion times of a guest's flows.
+/// Completion times of flows that a guest sends.
 pub(super) const COMPLETION: SuiteTable = SuiteTable {
     name: "net-loss-completion",
     suite: SUITE,
@@ -60,7 +60,7 @@ pub(super) const COMPLETION: SuiteTable = SuiteTable {
     ],
 };
 
-/// Fairness of a guest's flows.
+/// Fairness among flows that a guest sends.
 pub(super) const FAIRNESS: SuiteTable = SuiteTable {
     name: "net-loss-fairness",
     suite: SUITE,
@@ -70,7 +70,7 @@ pub(super) const FAIRNESS: SuiteTable = SuiteTable {
     rows: &[("2 flows, 10 ms", ""), ("10 flows, 10 ms", "")],
 };
 
-/// How many cells of throughput reach the aims.
+/// Number of cells whose throughput reaches the aims.
 pub(super) const AIMS: SuiteTable = SuiteTable {
     name: "net-loss-aims",
     suite: SUITE,

@@ -2,8 +2,8 @@
 
 use super::SuiteTable;
 
-/// Works beside none, one and two computing threads for each CPU, in a process beside Linux, and in QEMU
-/// beside a Linux guest.
+/// Works of the suite, while zero, one or two threads for each CPU compute: on the process engine compared
+/// with Linux, and in QEMU compared with a Linux guest.
 pub(super) const MIXED: [SuiteTable; 12] = [
     table("mixed-1-0", "mixed", "CPUs 1, computing threads 0"),
     table("mixed-1-1", "mixed", "CPUs 1, computing threads 1"),

@@ -2,7 +2,7 @@
 
 use super::SuiteTable;
 
-/// Plain loops in a process beside Linux.
+/// Plain loops on the process engine, compared with Linux.
 pub(super) const PLAIN: SuiteTable = SuiteTable {
     name: "plain",
     suite: "plain",

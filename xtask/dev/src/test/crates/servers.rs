@@ -1,8 +1,9 @@
-//! Clients of real servers, on Linux and in machines: the server is on the host's loopback interface.
+//! Tests of clients of real servers, on Linux and in guests. The servers are at the host's loopback
+//! interface.
 //!
-//! The crates `redis` and `tokio-postgres` need a server to be tested. These tests use the servers that the
-//! host's distribution provides, and are skipped where one is not installed. Each test starts its server with
-//! an empty data directory on a free port, and runs the same client as a process and as a guest. Both must
+//! The crates `redis` and `tokio-postgres` need a server to be tested. These tests use the servers of the
+//! host's distribution; a test is skipped if its server is not installed. Each test starts its server on a
+//! free port with an empty data directory, and runs the same client as a process and as a guest. Both must
 //! print the same.
 
 use std::fs;
@@ -27,10 +28,10 @@ pub(super) const PACKAGE: &str = "crates_servers";
 /// Maximum time until a server accepts connections.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// User and group without privileges: PostgreSQL refuses to run as root.
+/// User and group without privileges. PostgreSQL needs them, because it refuses to run as root.
 const UNPRIVILEGED: u32 = 65534;
 
-/// A server that clients use.
+/// A server that a test uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Redis,
@@ -40,7 +41,7 @@ pub(super) enum Server {
 impl Server {
     pub(super) const ALL: [Self; 2] = [Self::Redis, Self::PostgreSql];
 
-    /// Name of the crate that is the client.
+    /// Returns the name of the client crate.
     const fn client(self) -> &'static str {
         match self {
             Self::Redis => "redis",
@@ -52,12 +53,12 @@ impl Server {
         format!("{PACKAGE}: {} with its server", self.client())
     }
 
-    /// Returns true if the options of the ring select the test.
+    /// Returns true if the options of the test ring select the test.
     pub(super) fn is_selected(self, long: bool, only: Option<&str>) -> bool {
         only.map_or(long, |text| self.test_name().contains(text))
     }
 
-    /// Why this host cannot run the test.
+    /// Returns the reason why this host cannot run the test, if it cannot.
     pub(super) fn reason_against(self) -> Option<String> {
         let package = match self {
             Self::Redis => "redis-server",
@@ -75,7 +76,7 @@ impl Server {
         }
     }
 
-    /// Fails unless the client prints the same in a machine as on Linux.
+    /// Fails unless the client prints the same in a guest as on Linux.
     pub(super) fn test(self, platform: &TestPlatform<'_>, host: &Path, guest: &Path) -> Result<()> {
         let server = Running::start(self)?;
         let port = server.address.port();
@@ -87,7 +88,7 @@ impl Server {
     }
 }
 
-/// The `initdb` of the newest version that Debian's packages have installed.
+/// Returns the `initdb` of the newest PostgreSQL that Debian's packages have installed.
 fn debian_initdb() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let programs = versions.flatten().filter_map(|version| {
@@ -97,7 +98,7 @@ fn debian_initdb() -> Option<PathBuf> {
     programs.max().map(|(_, initdb)| initdb).filter(|initdb| initdb.is_file())
 }
 
-/// A server, which ends when this is dropped.
+/// A running server, which is ended when this value is dropped.
 struct Running {
     process: Child,
     address: SocketAddr,
@@ -137,7 +138,7 @@ impl Running {
         Ok(())
     }
 
-    /// Returns true if the server answers queries. It accepts connections already.
+    /// Returns true if the server answers queries. The server accepts connections already.
     fn has_started(&self, server: Server) -> bool {
         server == Server::Redis || self.log().contains("ready to accept connections")
     }
@@ -150,8 +151,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // SIGINT is PostgreSQL's fast shutdown: it disconnects clients, ends all processes of the server and
-        // removes its shared memory. After SIGKILL, both would stay.
+        // SIGINT is PostgreSQL's fast shutdown: it disconnects clients, ends all processes of the server, and
+        // removes its shared memory. After SIGKILL, child processes and shared memory would stay.
         let pid = Pid::from_child(&self.process);
         let _ = kill_process(pid, Signal::INT);
         let _ = self.process.wait();
@@ -175,8 +176,8 @@ fn redis(program: &Path, folder: &Path, port: u16) -> Command {
     command
 }
 
-/// Creates the data of a server with the user `ada`, whose password is "secret"; returns the command of the
-/// server.
+/// Creates the data of a PostgreSQL server with the user `ada` and the password "secret". Returns the command
+/// of the server.
 fn postgresql(initdb: &Path, folder: &Path, port: u16) -> Result<Command> {
     let (data, password) = (folder.join("data"), folder.join("password"));
     fs::write(&password, "secret")?;
@@ -196,7 +197,7 @@ fn postgresql(initdb: &Path, folder: &Path, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns a command that runs a program without privileges.
+/// Returns a command that runs a program without root's privileges.
 fn unprivileged(program: &Path) -> Command {
     if !geteuid().is_root() {
         return Command::new(program);

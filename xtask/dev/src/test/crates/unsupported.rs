@@ -1,4 +1,4 @@
-//! Crates that do not work: their programs must still fail as the list says.
+//! Tests of crates that do not work: a program that uses such a crate must still fail as the list says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use xtask::{build, process, workspace};
 /// Number of lines of a build's messages that are shown.
 const LAST_LINES: usize = 20;
 
-/// Builds share a target folder, which one uses at a time: the others would wait for it with their time
-/// running.
+/// Lock that admits one build at a time. The builds share a target folder, and cargo would make the others
+/// wait for it while their time limits run.
 static BUILD: Mutex<()> = Mutex::new(());
 
 /// Builds a program that uses the crate, and runs it if it can be built.
@@ -43,7 +43,7 @@ fn check(krate: &Unsupported, messages: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a package with a program that uses the crate; returns its folder.
+/// Writes a package with a program that uses the crate, and returns the package's folder.
 fn package(krate: &Unsupported) -> Result<PathBuf> {
     let folder = workspace::target_dir().join("crates/unsupported").join(&krate.name);
     let failed = || format!("cannot write {}", folder.display());
@@ -58,8 +58,8 @@ fn package(krate: &Unsupported) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds the package for the target, with the patches that fit. Returns the program, or what cargo says when
-/// it fails.
+/// Builds the package for the target, with the patches that fit. Returns the program, or cargo's output if
+/// the build fails.
 fn build(folder: &Path) -> Result<Result<PathBuf, String>> {
     let _turn = BUILD.lock().unwrap_or_else(PoisonError::into_inner);
     let mut cargo = build::cargo_of_package(folder)?;
@@ -69,7 +69,7 @@ fn build(folder: &Path) -> Result<Result<PathBuf, String>> {
         return Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     let program = workspace::target_dir().join("crates").join(GUEST_TARGET).join("debug/unsupported");
-    // The next build has a program of the same name.
+    // The program is copied, because the next build overwrites it with a program of the same name.
     let copy = folder.join("program");
     fs::copy(&program, &copy).with_context(|| format!("cargo built no {}", program.display()))?;
     Ok(Ok(copy))

@@ -1,4 +1,4 @@
-//! System calls that std does not use: `kernel/tests/abi_calls`.
+//! Tests of system calls that std does not use: `kernel/tests/abi_calls`.
 
 use crate::test::images::{BUMP_CALLS, FIFO_CALLS, TLSF_CALLS};
 use crate::test::platform::TestPlatform;
@@ -35,21 +35,23 @@ const CHECKS: [&str; 24] = [
     "spawn",
 ];
 
-/// Memory in MiB for the check of the heap, which uses a large part of it. `mmap` exhausts the usual memory.
+/// Memory in MiB for the check `heap`, which uses a large part of the memory. The check `mmap` exhausts its
+/// memory, so it keeps the default size.
 const MEMORY_FOR_HEAP: u64 = 2048;
 
-/// Memory in MiB for the checks that exhaust it in small blocks.
+/// Memory in MiB for the checks that exhaust the memory in small blocks.
 const MEMORY_TO_EXHAUST: u64 = 64;
 
-/// Number of boots with a first use of a device, which the other thread meets in about every second one.
+/// Number of boots for the check `first-use`, in which two threads use a device for the first time. In about
+/// every second boot, they do so at the same time.
 const FIRST_USES: u32 = 5;
 
-/// Checks of the heap with other allocators, by image. `bump` frees too little for a check that exhausts the
-/// memory twice.
+/// Checks of the heap with other allocators, by image. `bump` has no check that exhausts the memory twice,
+/// because it frees too little memory.
 const ALLOCATOR_CHECKS: [(&str, &[&str]); 2] =
     [(BUMP_CALLS, &["exhausted", "heap", "last-block"]), (TLSF_CALLS, &["exhausted", "heap", "reclaim"])];
 
-/// Memory in MiB of a check.
+/// Returns the memory in MiB for a check. Returns `None` for the default.
 fn memory(check: &str) -> Option<u64> {
     match check {
         "heap" => Some(MEMORY_FOR_HEAP),
@@ -68,7 +70,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         }
     }
     tests.add(format!("{platform}, policy fifo: abi_calls first-use"), move || {
-        // A device is used for the first time once in each boot.
+        // A boot has only one first use of a device, so the check needs several boots.
         let boot = |_| platform.guest(FIFO_CALLS, &["first-use"]).expect(0, &["ok"]).map(drop);
         (0..FIRST_USES).try_for_each(boot)
     });
@@ -77,7 +79,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
 /// Adds a check of an image.
 fn add<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, image: &str, cpus: u32, check: &str) {
     let guest = platform.guest(image, &[check]).cpus(cpus);
-    // Without a device, the network has less to allocate.
+    // The check `exhausted-network` needs a network device, because without a device the network stack
+    // allocates less.
     let is_connected = check == "exhausted-network";
     let guest = if is_connected { guest.connected() } else { guest };
     let guest = match memory(check) {

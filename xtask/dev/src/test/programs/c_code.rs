@@ -11,10 +11,10 @@ use xtask::{process, workspace};
 /// File with the program's output on Linux. A test of the example checks it.
 const EXPECTED: &str = "kernel/tests/c_code/expected.txt";
 
-/// Languages other than C, which the lines about them name, and their compilers.
+/// Languages other than C, with their compilers. Output lines about a language contain its name.
 const LANGUAGES: [(&str, &str); 2] = [("C++", "g++"), ("Fortran", "gfortran")];
 
-/// Exit status of the program if it ends by `_Exit`.
+/// Exit status of the program if it calls `_Exit`.
 const IMMEDIATE_STATUS: i32 = 3;
 
 /// Lines that a function of `atexit` and a destructor print.

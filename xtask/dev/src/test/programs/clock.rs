@@ -1,4 +1,4 @@
-//! Rate of a guest's clock, and its wall clock after a pause.
+//! Tests of the rate of a guest's clock, and of its wall clock after a pause.
 
 use std::time::{Duration, Instant};
 
@@ -8,29 +8,30 @@ use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
 
-/// Largest accepted difference of the clocks' rates, in parts per million.
+/// Maximum difference between the rates of the guest's and the host's clock, in parts per million.
 const TOLERANCE: f64 = 100.0;
 
-/// Number of guests that must be right after one was wrong: one whose calibration is wrong now and then is
-/// still detected.
+/// Number of guests that must have the right rate after a guest had a wrong rate. So a calibration that fails
+/// only now and then is still detected.
 const REPETITIONS: usize = 2;
 
-/// Number of guests that are measured at most. On a host that delays all of them there is no result.
+/// Maximum number of guests that are measured. If the host delays all of them, there is no result.
 const MAX_GUESTS: usize = 8;
 
-/// Length of the windows at the start and at the end whose lines are compared: at least two of them arrive
-/// without delay, unless the host is busy.
+/// Length of the two windows, at the start and at the end, whose lines are compared. In a window of this
+/// length, at least two lines arrive without delay, unless the host is busy.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Difference in seconds of the two shortest delays in a window above which they are taken for delays by the
-/// host. The measured error is taken from the delays before, because a wrong clock makes each line appear to
-/// be later, or earlier, than the one before.
+/// Maximum difference in seconds between the two shortest delays in a window. A larger difference is
+/// attributed to the host. The measured clock error is subtracted from the delays first, because a wrong
+/// clock makes each line appear later, or earlier, than the previous line.
 const MAX_SPREAD: f64 = 300e-6;
 
 /// Duration of the pause of a guest, on the host's clock.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Resolution of a real-time clock, at the start and after the pause.
+/// Maximum error due to the resolution of the real-time clock, which is read at the start and after the
+/// pause.
 const RTC_ERROR_MS: u64 = 2 * 1_000;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
@@ -40,7 +41,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: rate of the clock"), move || rate(|| measure(platform)));
 }
 
-/// Measures guests until one is right at once, or [`REPETITIONS`] are after one was wrong.
+/// Measures guests. Succeeds if the first guest has the right rate, or if [`REPETITIONS`] guests have it
+/// after a guest had a wrong rate.
 fn rate(mut measure: impl FnMut() -> Result<Measured>) -> Result<()> {
     let (mut missing, mut has_been_wrong) = (1, false);
     for _ in 0..MAX_GUESTS {
@@ -60,16 +62,16 @@ fn rate(mut measure: impl FnMut() -> Result<Measured>) -> Result<()> {
     Ok(())
 }
 
-/// By how many parts per million a guest's clock is too fast.
+/// Result of a measurement: by how many parts per million the guest's clock is too fast.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     error: f64,
-    /// The host has delayed no line that counts.
+    /// True if the host has not delayed the lines that are compared.
     is_clear: bool,
 }
 
-/// While QEMU pauses a guest, the counter and the monotonic clock stop, as after a suspend of the host; the
-/// wall clock catches up.
+/// While QEMU pauses a guest, the time-stamp counter and the monotonic clock stop, as during a suspend of the
+/// host. Afterwards the wall clock catches up.
 fn follows_pause(platform: &TestPlatform<'_>) -> Result<()> {
     let started = platform.guest("threads", &["clock-step"]).start()?;
     started.has_printed(b"waiting for a step\n")?;
@@ -84,7 +86,7 @@ fn follows_pause(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds in a line of `clock-step`.
+/// Returns the milliseconds in a line of `clock-step`.
 fn step_ms(line: &str) -> Option<u64> {
     line.strip_prefix("the wall clock has stepped by ")?.strip_suffix(" ms")?.parse().ok()
 }
@@ -96,21 +98,21 @@ fn measure(platform: &TestPlatform<'_>) -> Result<Measured> {
     compare(&ticks)
 }
 
-/// The host's time, and the guest's in nanoseconds.
+/// The host's time at which a line arrived, and the guest's time in that line, in nanoseconds.
 type Tick = (Instant, u64);
 
 fn tick(moment: Instant, line: &str) -> Option<Tick> {
     Some((moment, line.strip_prefix("tick ")?.parse().ok()?))
 }
 
-/// Compares the clocks.
+/// Compares the clocks of guest and host.
 fn compare(ticks: &[Tick]) -> Result<Measured> {
     let (first, last) = (ticks.first().context("no ticks")?, ticks.last().context("no ticks")?);
     let real = |tick: &Tick| (tick.0 - first.0).as_secs_f64();
-    // Time by which the host's clock is ahead of the guest's.
+    // Returns the time by which the host's clock is ahead of the guest's clock.
     let ahead = |tick: &Tick| real(tick) - nanoseconds(tick.1 - first.1);
     let windows = windows(ticks, first.0, last.0);
-    // The minimum of a window, because lines arrive late but never early.
+    // The minimum in a window has the least delay, because lines may arrive late but never early.
     let least =
         |window: &[Tick]| window.iter().copied().min_by(|one, other| ahead(one).total_cmp(&ahead(other)));
     let [start, end] = windows.map(|window| least(window).context("no ticks"));
@@ -123,14 +125,14 @@ fn compare(ticks: &[Tick]) -> Result<Measured> {
     Ok(Measured { error: error * 1e6, is_clear })
 }
 
-/// The ticks of the first and of the last [`WINDOW`].
+/// Returns the ticks in the first and in the last [`WINDOW`].
 fn windows(ticks: &[Tick], first: Instant, last: Instant) -> [&[Tick]; 2] {
     let start = ticks.partition_point(|tick| tick.0 - first < WINDOW);
     let end = ticks.partition_point(|tick| last - tick.0 >= WINDOW);
     [&ticks[..start], &ticks[end..]]
 }
 
-/// Difference of the two least values, infinite if there is one only.
+/// Returns the difference between the two smallest values. It is infinite if there is only one value.
 fn spread(values: impl Iterator<Item = f64>) -> f64 {
     let [least, second] = values.fold([f64::INFINITY; 2], |[least, second], value| {
         if value < least { [value, least] } else { [least, second.min(value)] }
@@ -147,7 +149,8 @@ mod tests {
     use super::{MAX_GUESTS, Measured, Tick, compare, rate};
     use std::time::{Duration, Instant};
 
-    /// Lines of ten seconds of a clock, with these delays in microseconds.
+    /// Returns ticks of ten seconds of a guest's clock. `late` returns the delay of each line in
+    /// microseconds.
     fn ticks(parts_per_million: u128, late: impl Fn(u64) -> u64) -> Vec<Tick> {
         let start = Instant::now();
         let tick = |number: u64| {
@@ -160,8 +163,8 @@ mod tests {
 
     #[test]
     fn fast_clock_is_measured_despite_late_lines() {
-        // Much too fast, each line appears to be earlier than the one before by more than the host delays
-        // one.
+        // If the clock is much too fast, each line appears earlier than the previous one by more than a delay
+        // of the host.
         for error in [50_u32, 20_000, 1_000_000] {
             let ticks = ticks(error.into(), |number| number * 7919 % 900);
             let Measured { error: found, is_clear } = compare(&ticks).unwrap();

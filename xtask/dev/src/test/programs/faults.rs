@@ -1,4 +1,4 @@
-//! Programs that fail, and guarantees of std: `kernel/tests/faults`.
+//! Tests of programs that fail, and of guarantees of std: `kernel/tests/faults`.
 //!
 //! The argument of the program selects a fault, such as a null pointer, a stack overflow, a panic or an
 //! allocation that is too large. The tables list the expected exit code and texts. Exit codes are those of a
@@ -17,7 +17,7 @@ use xtask::build;
 /// Exit code after a panic of the main thread.
 const PANICKED: i32 = 101;
 
-/// Exit code where panics abort.
+/// Exit code after a panic in a program whose panics abort.
 const ABORTED: i32 = 134;
 
 /// Argument of `kernel/tests/faults`, exit code, and texts that it prints.
@@ -71,7 +71,8 @@ const FAULTS: [(&str, i32, &[&str]); 28] = [
     ("exit", 2, &["usage"]),
 ];
 
-/// Faults of several threads, on several CPUs. Only one fault is reported, even if several threads fault.
+/// Faults in a program with several threads, on several CPUs. Only one fault is reported, even if several
+/// threads fault.
 const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("thread-null-busy", 139, "thread 'worker' wrote to 0x0, which is not mapped"),
     ("thread-recursion", 134, "thread 'worker' has overflowed its stack"),
@@ -80,14 +81,15 @@ const THREAD_FAULTS: [(&str, i32, &str); 5] = [
     ("preempted-nowhere", 139, "thread 'worker' wrote to 0x"),
 ];
 
-/// Checks of large blocks of the heap, in guests of 128 MiB, with exit code and texts.
+/// Checks of large blocks of the heap, in guests with 128 MiB: argument, exit code, and texts that are
+/// printed.
 const LARGE_BLOCKS: [(&str, i32, &[&str]); 3] = [
     ("fragmented", 0, &["ok"]),
     ("growing", 0, &["ok"]),
     ("grow-without-end", ABORTED, &["used more memory than there is"]),
 ];
 
-/// The arguments out of these tables that are also tested on a slow host. Others, such as `recursion`, take
+/// Arguments in these tables that are also tested on a slow host. Others, such as `recursion`, would take
 /// seconds there.
 const ON_SLOW_HOSTS: [&str; 12] = [
     "panic",
@@ -107,7 +109,7 @@ const ON_SLOW_HOSTS: [&str; 12] = [
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let wanted = |fault: &str| !platform.is_slow() || ON_SLOW_HOSTS.contains(&fault);
     for (fault, code, texts) in FAULTS.into_iter().filter(|(fault, ..)| wanted(fault)) {
-        // Images without floating-point instructions abort.
+        // Panics abort in soft-float images.
         let code = if platform.is_slow() && code == PANICKED { ABORTED } else { code };
         tests.add(format!("{platform}: faults {fault}"), move || {
             ends(&platform.guest("faults", &[fault]), code, texts)
@@ -135,8 +137,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: backtraces of panics"), move || panics(platform));
 }
 
-/// A guest ends as expected. What it prints when it fails, its own messages and those of the kernel, is on
-/// standard error.
+/// A guest ends as expected. All messages about the failure, those of the program and those of the kernel,
+/// are on standard error.
 fn ends(guest: &TestGuest<'_>, code: i32, texts: &[&str]) -> Result<()> {
     let outcome = guest.expect(code, texts)?;
     let (is_failure, text) = (code != 0, outcome.error_text());
@@ -148,13 +150,14 @@ fn ends(guest: &TestGuest<'_>, code: i32, texts: &[&str]) -> Result<()> {
 /// A guest ends with exactly one report of a fault.
 fn one_report(guest: &TestGuest<'_>, code: i32, text: &str) -> Result<()> {
     let text = guest.expect(code, &[text, "backtrace"])?.text();
-    // Functions in the backtrace have the word in their names.
+    // Searches for this longer text, because names of functions in the backtrace contain the word
+    // "backtrace".
     let reports = text.matches("; backtrace, ").count();
     ensure!(reports == 1, "there are {reports} reports\n{text}");
     Ok(())
 }
 
-/// The line of the output that starts with `prefix` differs between two runs.
+/// The output line that starts with `prefix` differs between two runs.
 fn differs(guest: &TestGuest<'_>, code: i32, prefix: &str) -> Result<()> {
     let line = || {
         let text = guest.expect(code, &[prefix])?.text();
@@ -166,7 +169,7 @@ fn differs(guest: &TestGuest<'_>, code: i32, prefix: &str) -> Result<()> {
     Ok(())
 }
 
-/// A panic prints a backtrace if the environment asks for it.
+/// A panic prints a backtrace if the environment requests it.
 fn panics(platform: &TestPlatform<'_>) -> Result<()> {
     let note = "run with `RUST_BACKTRACE=1` environment variable";
     let [main, thread] = if platform.is_slow() { [ABORTED; 2] } else { [PANICKED, 1] };
@@ -186,7 +189,7 @@ fn panics(platform: &TestPlatform<'_>) -> Result<()> {
     stripped.expect(main, &["stack backtrace:\n   0: ", " - <unknown>\n"]).map(drop)
 }
 
-/// The image's debugging information has the lines of a backtrace.
+/// The image's debugging information has the source lines for the addresses in a backtrace.
 fn has_lines(platform: &TestPlatform<'_>, outcome: &Outcome) -> Result<()> {
     let mut text = Vec::new();
     addr2line::annotate(&platform.images.image("faults"), outcome.text().as_bytes(), &mut text)?;

@@ -18,7 +18,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: notes in a log on std::fs"), move || notes(platform));
 }
 
-/// Commands of `notes`; the last but one fails.
+/// Commands of `notes`. The second `get milk` fails, because the note was removed.
 const COMMANDS: &str = "put milk two litres\nput bread one\nput milk three litres\nget milk\nlist\nremove milk\n\
     get milk\ncompact\nlist\n";
 

@@ -1,21 +1,21 @@
-//! Arguments, environment and exit code of a program, and machines of many sizes.
+//! Tests of the arguments, the environment and the exit code of a program, and of machines of many sizes.
 
 use anyhow::{Result, ensure};
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// Exit codes that are tested where there is no time for all.
+/// Exit codes that are tested if there is not enough time to test all.
 const CODES: [u8; 8] = [0, 1, 2, 42, 127, 128, 254, 255];
 
-/// Sizes of memory in MiB: the minimum, a usual size, and one with memory above the hole below 4 GiB.
+/// Sizes of memory in MiB: the minimum, a usual size, and a size with memory above 4 GiB.
 const MEMORY: [u64; 3] = [8, 1024, 5 * 1024];
 
 /// Numbers of CPUs.
 const CPUS: [u32; 4] = [1, 2, 4, 64];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
-    // A debug build has several times the instructions.
+    // A debug build executes several times as many instructions, too many for a slow host.
     let images: &[&str] = if platform.is_slow() { &["hello_world"] } else { &["hello_world", "debug"] };
     for image in images {
         tests.add(format!("{platform}: {image}, its arguments and a variable"), move || {

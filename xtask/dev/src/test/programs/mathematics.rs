@@ -3,8 +3,8 @@
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// The processors of QEMU that are tested besides its best one, which has FMA and AVX2: they lack one of what
-/// selects variants.
+/// Processors of QEMU that are tested in addition to its best one. The functions have variants for FMA and
+/// AVX2; each of these processors lacks a feature that selects a variant.
 const PROCESSORS: [&str; 3] = ["max,-fma", "max,-avx2", "max,-xsave"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {

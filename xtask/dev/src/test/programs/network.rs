@@ -1,4 +1,5 @@
-//! Sockets: calls of `std::net` in a guest, and servers and clients in a guest as the host sees them.
+//! Tests of sockets: calls of `std::net` in a guest, and servers and clients in a guest with a peer on the
+//! host.
 //!
 //! | module | |
 //! | --- | --- |
@@ -6,16 +7,16 @@
 //! | [`servers`], [`http_client`] | the servers and the client of `examples` |
 //! | [`key_value`] | the service of the tutorial |
 //! | [`host_loopback`] | services of the host that listen on its loopback |
-//! | [`egress`] | hosts that a guest may not connect to, and ports that refuse |
+//! | [`egress`] | hosts to which a guest may not connect, and ports that refuse connections |
 //! | [`free_port`] | a port of the host that `run` chooses |
 //! | [`load`], [`faulty_clients`] | many connections, and faulty clients; neither leaks memory |
-//! | [`least_memory`] | whether `httpd` serves with little memory |
+//! | [`least_memory`] | check that `httpd` serves with little memory |
 //! | [`panics`] | handlers that panic at random |
 //! | [`bursts`] | more clients at once than the backlog of a listener |
 //! | [`shutdown`], [`syn_flood`], [`late_peers`], [`ping_from_power_on`], [`streams`] | tests that need a tap |
-//! | [`ipv6`], [`shared_interrupt`] | the same |
-//! | [`soak`] | the ring `soak`: everything at once, for hours |
-//! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | how the host reaches a guest, and protocols |
+//! | [`ipv6`], [`shared_interrupt`] | more tests that need a tap |
+//! | [`soak`] | the test ring `soak`: all kinds of work at the same time, for hours |
+//! | [`path`], [`tap`], [`server_guest`], [`http`], [`dns_server`], [`ping`], [`packets`] | support: paths between host and guest, and protocols |
 
 mod bursts;
 mod dns_server;
@@ -55,7 +56,7 @@ pub(in crate::test) use self::soak::test as soak;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// Limit of a single operation on a connection. It only bounds how long a failed test hangs.
+/// Timeout of a single operation on a connection. It only bounds how long a failed test hangs.
 const TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Tests of a guest on a tap, by name.
@@ -78,7 +79,7 @@ const IPV6: &OnATap = &[
 
 const ONLY_QEMU: &OnATap = &[("devices that share an interrupt line", shared_interrupt::test)];
 
-/// Repeats a call while it fails with EINTR: a call with a timeout does when the process is stopped and
+/// Repeats a call while it fails with `EINTR`. A call with a timeout fails so if the process is stopped and
 /// continued.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {

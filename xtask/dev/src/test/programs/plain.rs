@@ -1,4 +1,4 @@
-//! The loops of the suite `plain`: `xtask/bench/plain_bench`.
+//! Tests that the loops of the bench suite `plain` work: `xtask/bench/plain_bench`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;

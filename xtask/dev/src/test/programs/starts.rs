@@ -1,5 +1,5 @@
-//! Many starts of a program, one after the other. Each has other options: numbers of CPUs, sizes of memory,
-//! arguments, variables, input, disks, trees of files, networks and exit codes.
+//! Tests many starts of a program, one after the other. Each start has other options: number of CPUs, memory,
+//! arguments, variables, input, disk, initial tree, network and exit code.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use crate::test::platform::TestPlatform;
 use crate::test::random::Random;
 use crate::test::schedule::Tests;
 
-/// Number of starts at native speed: enough to exhaust a resource that each start leaks. With `--long` there
-/// are also enough to meet rare races.
+/// Number of starts at native speed. It is large enough to exhaust a resource that each start leaks. The
+/// number with `--long` is also large enough to find rare races.
 const STARTS: u32 = 200;
 const LONG_STARTS: u32 = 10_000;
 
@@ -22,13 +22,13 @@ const EMULATED_STARTS: u32 = 1_000;
 /// Sizes of memory in MiB.
 const MEMORY: [u64; 8] = [8, 9, 16, 24, 64, 100, 256, 512];
 
-/// Arguments that a shell, a command line of a kernel or a parser of options could change.
+/// Arguments that a shell, a kernel's command line or an option parser could change by mistake.
 const WORDS: [&str; 8] = ["a", "two words", "ü€", "-x=1,2", "--", "\"q\"", "\\", "$HOME"];
 
-/// Average number of guests for each one with a network.
+/// Average number of guests per guest with a network.
 const NETWORK_INTERVAL: usize = 16;
 
-/// Maximum size of the input, which the program does not read, in bytes: more than a pipe holds.
+/// Maximum size of the input in bytes, more than a pipe holds. The program does not read the input.
 const MAX_INPUT: usize = 100_000;
 
 /// Size of the disk in bytes.
@@ -50,7 +50,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
 }
 
-/// Files that a guest may use: a disk, and a folder with the initial files.
+/// Files that a guest may use: a disk, and a folder with the initial tree.
 #[derive(Debug)]
 struct Files {
     _folder: TempDir,
@@ -69,7 +69,8 @@ impl Files {
     }
 }
 
-/// A guest that is derived from the number of the start, so that a failure can be repeated.
+/// A guest with random options. They are derived from the number of the start, so that a failure can be
+/// repeated.
 #[derive(Debug)]
 struct RandomGuest {
     cpus: u32,

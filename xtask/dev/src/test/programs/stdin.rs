@@ -1,4 +1,4 @@
-//! Standard input of a guest: every byte, and the end.
+//! Tests of a guest's standard input: every byte arrives, and the end of file.
 
 use std::fs;
 
@@ -25,11 +25,11 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     }
 }
 
-/// A line of QEMU's trace of the 8259A for the first serial port.
+/// Text in QEMU's trace of the 8259A for an interrupt of the first serial port.
 const SERIAL_INTERRUPT: &str = "pic_interrupt irq 4 ";
 
-/// Minimum number of bytes for each interrupt, on average. The port has a FIFO of 16 bytes and interrupts at
-/// 14, or when no byte follows.
+/// Minimum average number of bytes per interrupt. The port has a FIFO of 16 bytes, and interrupts when it
+/// contains 14 bytes, or when no byte follows.
 const BYTES_PER_INTERRUPT: usize = 4;
 
 fn interrupts(platform: &TestPlatform<'_>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Standard output and standard error of a guest: two streams, each complete and in order
+//! Tests of a guest's standard output and standard error: they are two streams, each complete and in order
 //! (`kernel/tests/streams`).
 
 use anyhow::{Result, ensure};
@@ -7,31 +7,33 @@ use crate::test::child::Outcome;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// Lines of each stream, on a host that has time for few instructions.
+/// Number of lines of each stream on a slow host.
 const FEW_LINES: usize = 40;
 
-/// Lines that are written one by one.
+/// Number of lines in tests that write the lines one by one.
 const LINES: usize = 1000;
 
-/// Lines of more bytes than fit between the guest and a reader that does not read: a virtqueue and two pipes.
+/// Number of lines that do not fit into the buffers between the guest and a reader that does not read: a
+/// virtqueue and two pipes.
 const MANY_LINES: usize = 60_000;
 
-/// Defines `run`, which runs the VMM with a time limit and keeps its exit code, and a FIFO `go`.
+/// Start of a script. Defines the function `run`, which runs the VMM with a time limit and keeps its exit
+/// code, and makes a FIFO `go`.
 const PROLOGUE: &str = r#"
     folder=$(mktemp -d) && mkfifo "$folder/go" || exit 99
     run() { timeout -k 5 170 "$@"; echo $? >"$folder/code"; }
 "#;
 
-/// Exits with the VMM's exit code.
+/// End of a script. Exits with the VMM's exit code.
 const EPILOGUE: &str = r#"
     code=$(cat "$folder/code"); rm -r "$folder"; exit "$code"
 "#;
 
-/// The end of a pipe whose reader ends at once.
+/// Scripts in which standard error or standard output is a pipe whose reader ends at once.
 const ERROR_WITHOUT_READER: &str = r#"{ { sleep 0.1; run "$@" 2>&1 >&3 3>&-; } | true; } 3>&1"#;
 const OUTPUT_WITHOUT_READER: &str = r#"{ sleep 0.1; run "$@"; } | true"#;
 
-/// Reads a stream only when the first line of the other one has arrived.
+/// Script that begins to read one stream only after the first line of the other stream has arrived.
 const ERROR_READ_LATE: &str = r#"
     { run "$@" 2>&1 >&3 3>&- | { read -r _ <"$folder/go"; cat >&2; }; } 3>&1 |
         { read -r line; echo "$line"; echo >"$folder/go"; cat; }
@@ -58,7 +60,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
         ("standard error without a reader", ERROR_WITHOUT_READER.into(), (output, None)),
         ("standard output without a reader", OUTPUT_WITHOUT_READER.into(), (None, error)),
     ];
-    // QEMU itself does not start with closed streams; `run` opens them before.
+    // QEMU itself does not start with closed streams. (`run` opens them before it starts QEMU.)
     let is_possible = |name: &str| platform.is_uhyve() || !name.ends_with("closed");
     for (name, script, expected) in cases.into_iter().filter(|(name, ..)| is_possible(name)) {
         tests.add(format!("{platform}: {name}"), move || {
@@ -86,13 +88,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     }
 }
 
-/// All lines of a stream.
+/// Returns all lines of a stream.
 fn text(stream: &str, lines: usize) -> String {
     (0..lines).map(|number| format!("{stream} {number}\n")).collect()
 }
 
-/// Runs `kernel/tests/streams` in a script. It exits with code 0, and each stream has the expected lines and
-/// nothing else; standard error may have messages of the VMM about the other stream.
+/// Runs `kernel/tests/streams` in a script. The script must exit with code 0, and each stream must have
+/// exactly the expected lines. Standard error may also have messages of the VMM about the other stream.
 fn run(
     platform: &TestPlatform<'_>,
     arguments: &[&str],

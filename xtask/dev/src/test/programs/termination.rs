@@ -1,5 +1,5 @@
-//! Requests to end a guest: signals to the build tool and to uhyve, in all cases of what its program does
-//! about them.
+//! Tests of requests to end a guest, by signals to the build tool or to uhyve. They cover all ways in which
+//! the guest's program may handle a request.
 
 use std::fs;
 
@@ -12,14 +12,14 @@ use crate::test::platform::{LIMIT, TestPlatform};
 use crate::test::schedule::Tests;
 use crate::test::uhyve::has_ended;
 
-/// Grace period that no guest of a test reaches.
+/// Grace period in seconds that is so long that no test reaches its end.
 const LONG: &str = "1000";
 
-/// Time limits in seconds of a guest that is killed by them: a longer one if the machine took too long to
-/// start it.
+/// Time limits in seconds for a guest that must be killed at its time limit. If the host was too slow to
+/// start the guest in time, the test tries the next limit.
 const TIME_LIMITS: [&str; 4] = ["2", "8", "32", "120"];
 
-/// Bit of SIGHUP in a set of signals.
+/// Bit of SIGHUP in a signal mask.
 const HANGUP: u64 = 1;
 
 /// Adds the tests.
@@ -65,7 +65,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: QEMU ends with the build tool"), move || has_no_orphan(platform));
 }
 
-/// Why SIGHUP does not reach what this program starts: nohup(1) has it ignored, and programs keep that.
+/// Returns a reason if SIGHUP does not reach programs that this process starts: nohup(1) makes a process
+/// ignore the signal, and child processes inherit that.
 fn reason_against_hangup() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
@@ -108,7 +109,8 @@ fn ends_at_once(platform: &TestPlatform<'_>, signal: &str, code: i32) -> Result<
 
 fn is_killed(platform: &TestPlatform<'_>) -> Result<()> {
     let outcome = signalled(start(platform, &["ignore"], &["--grace", "1"], ChildInput::Nothing)?, "TERM")?;
-    // The program may be killed before it prints that it ignores the request.
+    // Does not check the program's own output: the program may be killed before it prints that it ignores the
+    // request.
     outcome.check(137, &["did not end within 1 s"])
 }
 
@@ -130,7 +132,7 @@ fn time_limit(platform: &TestPlatform<'_>) -> Result<()> {
     signalled(started?, "TERM")?.check(124, &["ran for more than"])
 }
 
-/// The input fills all buffers on its way, and the program reads none of it.
+/// The input fills all buffers on its way to the guest, and the program does not read it.
 fn unread_input(platform: &TestPlatform<'_>) -> Result<()> {
     let input = ChildInput::Open(b"0123456789\n".repeat(20_000));
     let running = start(platform, &["wait"], &["--grace", LONG], input)?;
@@ -143,7 +145,7 @@ fn ended_input(platform: &TestPlatform<'_>) -> Result<()> {
     signalled(running, "TERM")?.check(3, &["ending\n"])
 }
 
-/// QEMU is killed when the build tool is.
+/// If the build tool is killed, QEMU is killed, too.
 fn has_no_orphan(platform: &TestPlatform<'_>) -> Result<()> {
     let mut running = start(platform, &["wait"], &[], ChildInput::Nothing)?;
     let children = children(running.id())?;

@@ -1,4 +1,4 @@
-//! Crates from crates.io: `kernel/tests/third_party`.
+//! Tests of crates from crates.io: `kernel/tests/third_party`.
 
 use std::fs;
 
@@ -9,10 +9,10 @@ use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 use xtask::workspace;
 
-/// The digests that a unit test of the example compares with those of the development machine.
+/// File with the expected digests. A unit test of the program compares them with those on the host.
 const EXPECTED: &str = "kernel/tests/third_party/expected.txt";
 
-/// Every crate computes the same digest in a guest as on the development machine.
+/// Adds tests that every crate computes the same digest in a guest as on the host.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) -> Result<()> {
     let digests = fs::read_to_string(workspace::root().join(EXPECTED)).context(EXPECTED)?;
     for digest in digests.lines().map(str::to_owned) {

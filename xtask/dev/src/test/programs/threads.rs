@@ -11,11 +11,12 @@ use crate::test::schedule::Tests;
 /// Numbers of CPUs.
 const CPUS: &[u32] = &[1, 2, 4];
 
-/// Numbers of CPUs under an emulator, without `--long`. Two CPUs are left out, because [`POLICY_CHECKS`] use
-/// them.
+/// Numbers of CPUs under an emulator, without `--long`. Two CPUs are left out to save time: the checks in
+/// [`POLICY_CHECKS`] run on two CPUs anyway.
 const EMULATED_CPUS: &[u32] = &[1, 4];
 
-/// Checks of `kernel/tests/threads`, by argument; `stress` comes on top.
+/// Checks of the program `kernel/tests/threads`, each named by its command-line argument. The check `stress`
+/// is separate, because it has a duration.
 const CHECKS: [&str; 21] = [
     "allocate",
     "barrier",
@@ -40,15 +41,16 @@ const CHECKS: [&str; 21] = [
     "tls",
 ];
 
-/// Checks with large stacks or many of them. `exhaust` exhausts the usual memory.
+/// Checks that need much memory, because they have large stacks or many stacks. `exhaust` is not among them:
+/// it fills the memory of a guest of any size, and keeps the default size.
 const LARGE: [&str; 2] = ["many", "stack"];
 
-/// The numbers of CPUs and checks on a slow host: timers, IPIs and wake-ups of idle CPUs, and thread-local
-/// storage.
+/// On a slow host: pairs of a number of CPUs and the checks that run with it. They cover timers, IPIs,
+/// wake-ups of idle CPUs, and thread-local storage.
 const ON_SLOW_HOSTS: [(u32, &[&str]); 2] =
     [(1, &["busy", "sleep"]), (2, &["busy", "mutex", "sleep-together", "spawn-join", "tls"])];
 
-/// The numbers of CPUs and checks on a slow host with `--long`.
+/// On a slow host with `--long`: pairs as in [`ON_SLOW_HOSTS`].
 const LONG_ON_SLOW_HOSTS: [(u32, &[&str]); 2] = [(1, LONG_CHECKS), (2, LONG_CHECKS)];
 
 const LONG_CHECKS: &[&str] =
@@ -60,19 +62,19 @@ const STRESS: Duration = Duration::from_secs(2);
 /// Duration of `stress` with `--long`.
 const LONG_STRESS: Duration = Duration::from_secs(180);
 
-/// Memory in MiB for the check that starts threads until a start fails. It has room for some thousand
-/// threads.
+/// Memory in MiB of the guest for the check that starts threads until a start fails. A few thousand threads
+/// fit into this memory.
 const EXHAUSTED_MEMORY: u64 = 64;
 
-/// With `--long`: number of threads that exist at the same time, memory of the guest in MiB, and time added
-/// to the limit.
+/// The check with the most threads, run with `--long`: number of threads that exist at the same time, memory
+/// of the guest in MiB, and extension of the guest's time limit.
 const HUNDRED_THOUSAND: (&str, u64, Duration) = ("100000", 4096, Duration::from_secs(1_200));
 
-/// Time added to the limit of a guest that sleeps and yields very often, to find lost wake-ups.
+/// Extension of the time limit for the check that finds lost wake-ups by very many sleeps and yields.
 const WAKE_UPS: Duration = Duration::from_secs(300);
 
-/// The other scheduling policies, and the checks that each passes. A busy thread may starve others with
-/// `fifo`.
+/// The scheduling policies other than the default, each with the checks that run under it. Checks with busy
+/// threads are left out for `fifo`: a busy thread may starve others there.
 const POLICY_CHECKS: [(&str, &[&str]); 2] = [
     ("fifo", &["condvar", "mpsc", "mutex", "sleep-together", "spawn-join"]),
     ("round-robin", &["busy", "condvar", "mpsc", "mutex", "parallel", "sleep-together", "spawn-join"]),
@@ -139,7 +141,8 @@ fn exhaust_threads<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     });
 }
 
-/// Not in a process of Linux, whose usual limit on mappings is lower.
+/// Tests 100,000 threads at the same time. The caller leaves this test out where uhyve runs the guests: on
+/// the process engine, Linux's default limit on the mappings of a process is too low for so many stacks.
 fn hundred_thousand<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     let (count, memory, time) = HUNDRED_THOUSAND;
     tests.add(format!("{platform}, CPUs 2, {memory} MiB: threads many {count}"), move || {
@@ -147,7 +150,7 @@ fn hundred_thousand<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     });
 }
 
-/// Many sleeps, and a hundred times as many yields.
+/// Tests for lost wake-ups by many sleeps, and a hundred times as many yields.
 fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let sleeps = match (platform.is_native(), long) {
         (_, true) => 1_000_000,
@@ -160,7 +163,7 @@ fn wake_ups<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: boo
     );
 }
 
-/// A guest that runs the checks in the arguments.
+/// Returns a guest that runs the check that the first argument names.
 fn guest<'a>(platform: &'a TestPlatform<'_>, cpus: u32, arguments: &[&str]) -> TestGuest<'a> {
     let guest =
         platform.guest("threads", &[arguments, &["--cpus-expected", &cpus.to_string()]].concat()).cpus(cpus);

@@ -1,4 +1,4 @@
-//! The initial tree of files: `--root`.
+//! Tests of the initial tree: `--root`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// Size of a file that the guest overwrites, in bytes: no whole pages.
+/// Size of a file that the guest overwrites, in bytes. It is not a multiple of a page.
 const SIZE: usize = 100_001;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
@@ -17,7 +17,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: names of a tree of files"), move || names(platform));
 }
 
-/// Lookups read `/etc/hosts` of the tree, before and after the program uses a file.
+/// Lookups of names read `/etc/hosts` in the initial tree, before and after the program uses a file itself.
 fn names(platform: &TestPlatform<'_>) -> Result<()> {
     let context = "cannot make a tree";
     let folder = TempDir::new().context(context)?;

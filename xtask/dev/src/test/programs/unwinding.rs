@@ -1,9 +1,9 @@
-//! Effects of panics: `kernel/tests/unwinding`.
+//! Tests of the effects of panics: `kernel/tests/unwinding`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
 
-/// Arguments of the program, exit code as on Linux, and a text that it prints.
+/// Argument of the program, its exit code as on Linux, and a text that it prints.
 const ENDINGS: [(&str, i32, &str); 5] = [
     ("main", 101, "in the main thread"),
     ("destructor", 134, "in a destructor, while unwinding"),

@@ -1,4 +1,4 @@
-//! Vector registers and floating-point control words of threads: `kernel/tests/vectors`.
+//! Tests that threads keep their vector registers and floating-point control words: `kernel/tests/vectors`.
 
 use std::fs;
 
@@ -13,11 +13,11 @@ use crate::test::schedule::Tests;
 /// Numbers of CPUs.
 const CPUS: [u32; 3] = [1, 2, 4];
 
-/// Size of the disk in bytes, whose interrupts disturb the threads.
+/// Size in bytes of the disk. The interrupts of the disk disturb the threads.
 const DISK: usize = 64 << 10;
 
-/// The processors of QEMU that are tested besides its best one: without AVX, where XSAVE saves SSE only, and
-/// without XSAVE.
+/// Processors of QEMU that are tested in addition to its best one: one without AVX, where XSAVE saves only
+/// SSE state, and one without XSAVE.
 const PROCESSORS: [&str; 2] = ["max,-avx", "max,-xsave"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {

@@ -10,8 +10,9 @@ use xtask::cargo::{self, Artifact};
 use xtask::process;
 use xtask::target::GUEST_TARGET;
 
-/// Flags of rustc. Std's sources use libraries that only they may use; LLVM calls two functions for numbers
-/// of 128 bits by the names that they have where `long double` is such a number.
+/// Flags of rustc. One permits std's sources to use unstable libraries. Two make the functions `fmaf128` and
+/// `fmodf128` available as `fmal` and `fmodl`: LLVM calls them by these names, as on systems whose `long
+/// double` has 128 bits.
 const FLAGS: [&str; 5] = [
     "-Cpanic=unwind",
     "-Zforce-unstable-if-unmarked",
@@ -20,7 +21,7 @@ const FLAGS: [&str; 5] = [
     "-Awarnings",
 ];
 
-/// Libraries of the toolchain on which std depends, in place of those of its manifest.
+/// Libraries of the toolchain on which std depends. They replace the dependencies in its manifest.
 const LIBRARIES: [&str; 9] =
     ["alloc", "cfg_if", "core", "hashbrown", "hermit_abi", "libc", "rustc_demangle", "std_detect", "unwind"];
 
@@ -29,7 +30,7 @@ const LIBRARIES: [&str; 9] =
 pub(super) struct TestImage {
     /// The package, one of [`PACKAGES`](super::PACKAGES).
     pub(super) package: String,
-    /// Name of the package, and of the target of cargo if that is another one.
+    /// Name of the package, followed by the name of the cargo target if the two differ.
     pub(super) name: String,
     pub(super) file: PathBuf,
 }
@@ -78,7 +79,7 @@ fn image(artifact: Artifact) -> Option<TestImage> {
     Some(TestImage { package, name, file })
 }
 
-/// A cargo command in the workspace, with the flags that std's sources need.
+/// Returns a cargo command in the workspace, with the flags that std's sources need.
 fn cargo(workspace: &Path) -> Command {
     let mut cargo = process::cargo();
     cargo.current_dir(workspace).args(["--quiet"]);

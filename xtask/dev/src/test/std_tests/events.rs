@@ -1,13 +1,13 @@
-//! Reports of libtest, one JSON object per line, with `--format json`.
+//! Parses libtest's reports in the format `--format json`, with one JSON object per line.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// How each line of a report begins.
+/// Beginning of each line of a report.
 const START: &str = "{ \"type\": \"";
 
-/// Report of libtest about all tests that it has run.
+/// libtest's verdict about all tests of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,
@@ -15,7 +15,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// The exit code of libtest.
+    /// Returns the exit code with which libtest ends.
     pub(super) const fn code(self) -> i32 {
         match self {
             Self::Ok => 0,
@@ -24,7 +24,7 @@ impl Verdict {
     }
 }
 
-/// The tests of a machine, by how they ended.
+/// The tests that ran in a machine, by their results.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcomes {
     pub(super) passed: BTreeSet<String>,
@@ -34,13 +34,13 @@ pub(super) struct Outcomes {
     pub(super) failed: Vec<(String, String)>,
     /// Tests that have begun and not ended.
     pub(super) running: BTreeSet<String>,
-    /// `None` unless all tests have ended.
+    /// libtest's verdict. `None` if the machine ended before all tests had ended.
     pub(super) verdict: Option<Verdict>,
 }
 
 impl Outcomes {
-    /// Parses the standard output of a machine, in which lines of tests may stand between those of the
-    /// report, also before one on the same line.
+    /// Parses the standard output of a machine. Output of the tests may be between the lines of the report,
+    /// and also in front of the report on the same line.
     pub(super) fn parse(output: &str) -> Self {
         let mut outcomes = Self::default();
         let lines = output.lines().filter_map(|line| line.get(line.find(START)?..));
@@ -55,7 +55,7 @@ impl Outcomes {
         let name = text("name").to_owned();
         match (text("type"), text("event")) {
             ("test", "started") => drop(self.running.insert(name)),
-            // The test takes more than a minute.
+            // libtest reports that the test has run for more than a minute.
             ("test", "timeout") => {}
             ("test", end) => {
                 self.running.remove(&name);

@@ -13,14 +13,15 @@ use super::skipped::Skipped;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::report::last_lines;
 
-/// How much longer than the usual limit a machine may run that runs all tests of an image: it only bounds how
-/// long a hang lasts.
+/// Extension of the time limit of a machine that runs all tests of an image. The limit only bounds how long a
+/// test hangs.
 const MORE_TIME: Duration = Duration::from_secs(20 * 60);
 
-/// Number of machines that continue with the other tests after one has ended during a test.
+/// Maximum number of machines that are started to continue with the other tests, after a machine has ended
+/// during a test.
 const MAX_RESTARTS: usize = 8;
 
-/// Number of lines of a console that are shown when a machine has ended during a test.
+/// Number of the last console lines that are shown if a machine has ended during a test.
 const LAST_LINES: usize = 20;
 
 /// Arguments that make libtest report in JSON.
@@ -30,9 +31,9 @@ const REPORT: [&str; 3] = ["--format=json", "-Zunstable-options", "--exact"];
 #[derive(Debug, Default)]
 pub(super) struct TestRun {
     outcomes: Outcomes,
-    /// Tests during which a machine ended, and what it printed last.
+    /// Tests that were running when a machine ended, and the machine's last output.
     ended: Vec<(BTreeSet<String>, String)>,
-    /// Other errors: the end of a machine that contradicts its report, and tests without an outcome.
+    /// Other errors: a machine whose end contradicts its report, and tests without a result.
     problems: Vec<String>,
     skipped: usize,
 }
@@ -61,7 +62,7 @@ impl fmt::Display for TestRun {
     }
 }
 
-/// Number of the tests of all images.
+/// Numbers of tests of all images, by result.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     passed: AtomicUsize,
@@ -94,12 +95,12 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Runs the tests of an image but the skipped ones.
+/// Runs the tests of an image except the skipped tests.
 pub(super) fn run(platform: &TestPlatform<'_>, image: &TestImage, skipped: &Skipped) -> Result<TestRun> {
     run_all(&names(platform, image)?, skipped, |left_out| {
         let arguments = left_out.iter().flat_map(|name| ["--skip", name]);
         let guest = guest(platform, image, &REPORT.into_iter().chain(arguments).collect::<Vec<_>>());
-        // A machine that reaches the time limit is killed, and its report is in the error.
+        // If a machine reaches the time limit, it is killed, and the error contains its report.
         match guest.more_time(MORE_TIME).run() {
             Ok(outcome) => (outcome.code, outcome.text()),
             Err(error) => (None, format!("{error:#}")),
@@ -107,8 +108,9 @@ pub(super) fn run(platform: &TestPlatform<'_>, image: &TestImage, skipped: &Skip
     })
 }
 
-/// Runs tests but the skipped ones in machines. After a test that ends the machine, another one runs the
-/// rest. `machine` runs all tests but those it is given, and returns the exit code and the report.
+/// Runs tests, except the skipped tests, in machines. If a test ends the machine, another machine runs the
+/// remaining tests. `machine` gets the names of tests to leave out, runs all other tests, and returns the
+/// exit code and the report.
 fn run_all(
     names: &BTreeSet<String>,
     skipped: &Skipped,
@@ -142,7 +144,8 @@ fn run_all(
     Ok(run)
 }
 
-/// Why a machine's end contradicts its report. A machine that ended during tests has no report to contradict.
+/// Returns a message if the exit code of a machine contradicts its report. A machine that ended during a test
+/// has no verdict that could be contradicted.
 fn wrong_end(outcomes: &Outcomes, code: Option<i32>) -> Option<String> {
     let Some(verdict) = outcomes.verdict else {
         return outcomes.running.is_empty().then(|| format!("the machine ended with {code:?} between tests"));
@@ -158,7 +161,7 @@ fn wrong_end(outcomes: &Outcomes, code: Option<i32>) -> Option<String> {
 }
 
 impl TestRun {
-    /// Adds what a machine reported, and returns the names of the tests that need not run again.
+    /// Adds the results that a machine reported. Returns the names of the tests that need not run again.
     fn merge(&mut self, outcomes: Outcomes) -> Vec<String> {
         let Outcomes { passed, ignored, failed, .. } = outcomes;
         let done = passed.iter().chain(&ignored).chain(failed.iter().map(|(name, _)| name));
@@ -170,14 +173,14 @@ impl TestRun {
     }
 }
 
-/// The names of an image's tests.
+/// Returns the names of an image's tests.
 fn names(platform: &TestPlatform<'_>, image: &TestImage) -> Result<BTreeSet<String>> {
     let outcome = guest(platform, image, &["--list", "--format=terse"]).run()?;
     outcome.check(0, &[])?;
     Ok(events::names(&String::from_utf8_lossy(&outcome.output)))
 }
 
-/// Fails if a test in the list of skipped ones does not exist.
+/// Fails if a test in the list of skipped tests does not exist.
 pub(super) fn check_list(
     platform: &TestPlatform<'_>,
     images: &[TestImage],
@@ -194,7 +197,7 @@ pub(super) fn check_list(
     Ok(())
 }
 
-/// Runs each skipped test of an image in a machine of its own, and returns those that pass.
+/// Runs each skipped test of an image in a separate machine. Returns the tests that pass.
 pub(super) fn passing(
     platform: &TestPlatform<'_>,
     image: &TestImage,
@@ -203,7 +206,7 @@ pub(super) fn passing(
     let names = names(platform, image)?;
     let mut passing = Vec::new();
     for name in skipped.keys().filter(|name| names.contains(*name)) {
-        // A test that hangs is killed, which is an error.
+        // A machine whose test hangs is killed, and the run returns an error. Then the test has not passed.
         let outcome = guest(platform, image, &[REPORT.as_slice(), &[name]].concat()).run();
         let text = outcome.map_or_else(|error| format!("{error:#}"), |outcome| outcome.text());
         passing.extend(Outcomes::parse(&text).passed);
@@ -212,7 +215,7 @@ pub(super) fn passing(
 }
 
 fn guest<'a>(platform: &'a TestPlatform<'_>, image: &TestImage, arguments: &[&str]) -> TestGuest<'a> {
-    // libtest's report in JSON is unstable, so it asks for the variable.
+    // The report in JSON is an unstable option of libtest, which this variable permits.
     platform.guest_of(&image.file, arguments).cpus(2).memory(1024).variable("RUSTC_BOOTSTRAP=1")
 }
 
@@ -247,7 +250,8 @@ page fault
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    /// Runs `a`, `b` and `skipped`, which is skipped, in machines with these exit codes and reports.
+    /// Runs the tests `a` and `b`, and skips the test `skipped`, in machines with these exit codes and
+    /// reports.
     fn run_of(machines: &[(Option<i32>, &[&str])]) -> TestRun {
         let mut machines: VecDeque<_> =
             machines.iter().map(|(code, report)| (*code, report.concat())).collect();

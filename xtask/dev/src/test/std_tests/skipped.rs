@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
-/// The list. A section for each package; in it a line for each test, with its name and the reason.
+/// Text of the list. It has a section for each package, with a line for each test: the test's name and the
+/// reason.
 const LIST: &str = include_str!("skipped.txt");
 
 /// Skipped tests of a package, and the reason for each.

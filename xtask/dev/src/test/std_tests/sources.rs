@@ -1,8 +1,9 @@
 //! The workspace from which std's tests are built: a copy of the sources of the installed std, and manifests
 //! of our own.
 //!
-//! The tests are linked to the installed std, as programs are. std's unit tests are std itself, compiled for
-//! tests, which uses the other libraries of the toolchain.
+//! The integration tests and the tests of `core` and `alloc` link to the installed std, as programs do. The
+//! unit tests of std are inside of std itself: cargo compiles the copy of std as a test program, which links
+//! to the other installed libraries, such as `core` and `alloc`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,8 +17,8 @@ use xtask::patches::STD_TESTS;
 use xtask::setup::{self, StdSources};
 use xtask::workspace;
 
-/// The manifests: path in the workspace, and contents. `coretests` and `alloctests` are as upstream, without
-/// the benchmarks.
+/// Manifests, as pairs of a path in the workspace and the contents. Those of `coretests` and `alloctests` are
+/// upstream's without the benchmarks.
 const MANIFESTS: [(&str, &str); 4] = [
     ("Cargo.toml", include_str!("manifests/workspace.toml")),
     ("packages/coretests/Cargo.toml", include_str!("manifests/coretests.toml")),
@@ -25,12 +26,13 @@ const MANIFESTS: [(&str, &str); 4] = [
     ("packages/std/Cargo.toml", include_str!("manifests/std.toml")),
 ];
 
-/// The manifest of std's integration tests, to which their files are added.
+/// Manifest of std's integration tests: its path and the first part of its contents. `make` appends a section
+/// for each test file.
 const INTEGRATION: (&str, &str) =
     ("packages/std-integration/Cargo.toml", include_str!("manifests/std-integration.toml"));
 
-/// Integration tests that contain no test for the target: a program that needs processes, a check of the
-/// compiler's macros, and tests for other systems.
+/// Integration tests that are left out, because they test nothing on the target: one needs child processes,
+/// one checks the compiler's macros, and the others are for other systems.
 const NOT_BUILT: [&str; 6] = [
     "pipe_subprocess",
     "ambiguous_hash_map",
@@ -40,14 +42,16 @@ const NOT_BUILT: [&str; 6] = [
     "windows_unix_socket",
 ];
 
-/// Name of the file that is written last, with what identifies the sources.
+/// Name of the file that marks a complete workspace. It is written last, and contains the key by which
+/// [`prepare`] recognises the sources.
 const COMPLETE: &str = "complete";
 
-/// Name of the file that identifies the kernel of the programs.
+/// Name of the file that identifies the kernel to which the existing programs are linked.
 const KERNEL: &str = "kernel";
 
-/// Returns the folder of the workspace, which is made again if std or the edits have changed. If the kernel
-/// has changed, the programs will be linked again: cargo does not notice it.
+/// Returns the folder of the workspace. Makes the workspace again if std, the patches or the manifests have
+/// changed. If the kernel has changed, removes the programs, so that cargo links them again: cargo itself
+/// does not notice a new kernel.
 pub(super) fn prepare() -> Result<PathBuf> {
     let sources = setup::std_sources()?;
     let folder = workspace::target_dir().join("std-tests");
@@ -80,7 +84,7 @@ fn make(folder: &Path, sources: &StdSources) -> Result<()> {
     let library = folder.join("library");
     setup::copy_dir(&sources.library, &library)?;
     STD_TESTS.apply(&library)?;
-    // The versions of the few crates that the tests use are upstream's.
+    // With upstream's lock file, the tests use the same versions of other crates as upstream.
     fs::rename(library.join("Cargo.lock"), folder.join("Cargo.lock")).context("std has no Cargo.lock")?;
     for (name, text) in MANIFESTS {
         write(&folder.join(name), text)?;
@@ -96,8 +100,8 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(failed)
 }
 
-/// The sections of a manifest with the integration tests of a folder: files, and folders with a file
-/// `lib.rs`.
+/// Returns the sections `[[test]]` of a manifest for the integration tests in a folder. A test is a file, or
+/// a folder that contains a file `lib.rs`.
 fn integration_targets(folder: &Path) -> Result<String> {
     let mut targets = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("there is no {}", folder.display()))? {

@@ -1,12 +1,12 @@
-//! The guest's wall clock follows the host's.
+//! Tests that the guest's wall clock follows the host's.
 
 use anyhow::{Context, Result, ensure};
 
 use super::Fixture;
 use crate::test::schedule::Tests;
 
-/// Maximum difference, in milliseconds, of a step of the guest's wall clock and of the host's: the threshold
-/// below which a difference is slewed.
+/// Maximum difference in milliseconds between a step of the guest's wall clock and the step of the host's.
+/// Below this threshold, the guest slews its clock instead.
 const TOLERANCE_MS: i64 = 128;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
@@ -17,7 +17,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// The wall clock steps with the host's. The other clock does not, which the guest checks.
+/// The guest's wall clock steps with the host's. The guest itself checks that its monotonic clock does not
+/// step.
 fn follows_step(fixture: &Fixture<'_>, seconds: i64) -> Result<()> {
     let option = format!("--test-clock-step={seconds}");
     let outcome = fixture.command("threads", &["clock-step"]).options(&[&option]).expect(0, &["ok"])?;

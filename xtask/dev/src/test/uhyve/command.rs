@@ -1,4 +1,4 @@
-//! A command line of uhyve.
+//! Builder for a command line of uhyve.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(in crate::test) struct UhyveCommand {
 }
 
 impl UhyveCommand {
-    /// A guest with one CPU and no input.
+    /// Returns a command for a guest with one CPU and no input.
     pub(in crate::test) fn new(command: Command, image: &Path, arguments: &[&str]) -> Self {
         let words = ["--"].iter().chain(arguments).map(OsString::from);
         let rest = [image.as_os_str().to_owned()].into_iter().chain(words).collect();
@@ -38,12 +38,12 @@ impl UhyveCommand {
         self
     }
 
-    /// Adds CPUs.
+    /// Sets the number of CPUs.
     pub(in crate::test) fn cpus(self, cpus: u32) -> Self {
         self.options(&["--cpus", &cpus.to_string()])
     }
 
-    /// Adds a disk, written as on the command line.
+    /// Adds a disk. `disk` is the value of the option `--block`.
     pub(in crate::test) fn disk(self, disk: &str) -> Self {
         self.options(&["--block", disk])
     }
@@ -63,24 +63,26 @@ impl UhyveCommand {
         Self { limit, ..self }
     }
 
-    /// Starts uhyve by another program, which gets the whole command line as arguments after `words`.
+    /// Makes another program start uhyve. `words` are that program and its first arguments; the command line
+    /// of uhyve follows them.
     pub(in crate::test) fn started_by(mut self, words: &[&str]) -> Self {
         self.command = started_by(&self.command, words);
         self
     }
 
-    /// Starts it.
+    /// Starts uhyve.
     pub(in crate::test) fn start(mut self) -> Result<ChildProcess> {
         self.command.args(["--timeout", &self.limit.as_secs_f64().to_string()]).args(self.rest);
         ChildProcess::start(self.command, self.input, self.limit + GRACE)
     }
 
-    /// Runs it to its end.
+    /// Runs uhyve to its end.
     pub(in crate::test) fn run(self) -> Result<Outcome> {
         self.start()?.end()
     }
 
-    /// Runs it; checks the exit code, and that each text is in standard output or standard error.
+    /// Runs uhyve to its end. Checks the exit code, and that standard output or standard error contains each
+    /// text.
     pub(in crate::test) fn expect(self, code: i32, texts: &[&str]) -> Result<Outcome> {
         let outcome = self.run()?;
         outcome.check(code, texts)?;

@@ -1,4 +1,4 @@
-//! Disks and the entropy device.
+//! Tests of disks and the entropy device.
 
 use std::fs;
 use std::path::PathBuf;
@@ -40,7 +40,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "two disks", move || two(fixture));
     fixture.add(tests, "a disk of two guests", move || shared(fixture));
     fixture.add(tests, "/dev/hwrng", move || {
-        // That one of 256 values is missing among 2000 has a probability of about 1 in 10.
+        // The probability that at least one of the 256 byte values does not occur among 2000 bytes is about 1
+        // in 10.
         let outcome = fixture.command("disk", &["random", "/dev/hwrng", "2000"]).expect(0, &[" values"])?;
         let text = outcome.text();
         let count: u32 =
@@ -50,7 +51,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     });
 }
 
-/// A new disk of zeros, in a folder of its own that is removed with the first value.
+/// Returns a new disk of zeros: its folder, its path, and the path as text. The folder is removed when the
+/// first value is dropped.
 fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let path = folder.path().join("disk.img");
@@ -59,7 +61,7 @@ fn disk(size: usize) -> Result<(TempDir, PathBuf, String)> {
     Ok((folder, path, name))
 }
 
-/// The byte that `kernel/tests/disk` writes at each offset.
+/// Returns the byte that `kernel/tests/disk` writes at an offset.
 fn pattern(offset: u64) -> u8 {
     let [low, middle, high, ..] = offset.wrapping_mul(0x9e37_79b9).to_le_bytes();
     low ^ middle ^ high
@@ -119,7 +121,7 @@ fn read_only(fixture: &Fixture<'_>) -> Result<()> {
     fixture.command("disk", &["size", DISK]).disk(&name).expect(0, &["65536\n"]).map(drop)
 }
 
-/// A disk that ends within a sector is refused and stays as it is.
+/// uhyve refuses a disk whose size is not a multiple of a sector, and does not change it.
 fn odd_size(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, path, name) = disk(1000)?;
     fixture.command("disk", &["check", DISK]).disk(&name).expect(125, &["no multiple of 512"])?;
@@ -143,7 +145,8 @@ fn two(fixture: &Fixture<'_>) -> Result<()> {
     machine(&["size", "/dev/vdc"]).expect(1, &["disk: "]).map(drop)
 }
 
-/// Only one guest at a time may have a writable disk; any number may have a read-only one.
+/// Only one guest at a time may have a disk that it can write to. Any number of guests may have the same disk
+/// read-only.
 fn shared(fixture: &Fixture<'_>) -> Result<()> {
     let (_folder, _, name) = disk(SIZE)?;
     let read_only = format!("{name}:ro");

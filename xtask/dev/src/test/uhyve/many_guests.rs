@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::Fixture;
 use crate::test::schedule::Tests;
 
-/// Number of guests that wait and of guests that end at the same time.
+/// Number of guests that wait at the same time, and number of guests that end at the same time.
 const AT_ONCE: u8 = 100;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {

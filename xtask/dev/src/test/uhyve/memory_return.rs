@@ -1,4 +1,4 @@
-//! Memory that a guest frees returns to the host.
+//! Tests that memory that a guest frees returns to the host.
 
 use anyhow::{Context, Result, ensure};
 
@@ -9,16 +9,16 @@ use crate::test::memory_return::{MACHINE, SPIKE, arguments, number_behind, retur
 use crate::test::schedule::Tests;
 use xtask::uhyve::Engine;
 
-/// Bytes that the guest of [`contents_are_right`] uses and frees, in MiB.
+/// Memory that the guest of [`contents_are_right`] uses and frees, in MiB.
 const CHECKED_SPIKE: u64 = 128;
 
-/// Upper bound of the guest's resident memory in kB when it uses nothing: image, stacks and heap. On KVM
-/// memory of uhyve itself counts with it.
+/// Maximum resident memory of an idle guest in kB: image, stacks and heap. On KVM, the memory of uhyve itself
+/// is included.
 const MAX_IDLE: u64 = 6 << 10;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "freed memory returns to the host", move || freed_memory_returns(fixture));
-    // The program checks each byte. On a KVM that emulates, this would take minutes.
+    // The program checks each byte, which would take minutes on a KVM that emulates in software.
     for cpus in [1, 2].into_iter().filter(|_| fixture.platform.is_native()) {
         fixture.add(
             tests,
@@ -28,8 +28,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// The process that has the guest's memory, and the field of its status that counts this memory: uhyve's own
-/// process, or with the process engine that of the guest.
+/// Returns the process with the guest's memory, and the field of its status that counts this memory. On KVM
+/// the process is uhyve itself, and on the process engine it is the guest's process.
 fn memory_of(fixture: &Fixture<'_>, running: &ChildProcess) -> Result<(u32, &'static str)> {
     Ok(match fixture.engine {
         Engine::Process => (guest_of(running)?, "RssShmem"),
@@ -61,7 +61,7 @@ fn contents_are_right(fixture: &Fixture<'_>, cpus: u32) -> Result<()> {
     check_statistics(&outcome.error_text(), CHECKED_SPIKE).with_context(|| outcome.to_string())
 }
 
-/// Checks that the statistics have a peak, and returned memory, of nearly `spike` MiB.
+/// Checks that the peak and the returned memory in uhyve's statistics are at least nearly `spike` MiB.
 fn check_statistics(text: &str, spike: u64) -> Result<()> {
     for before in ["the guest has returned ", "at most "] {
         let kilobytes = number_behind(text, before).context("the statistics lack a number")?;

@@ -1,4 +1,4 @@
-//! uhyve's command line, its time limit, and signals.
+//! Tests of uhyve's command line, its time limit, and signals.
 
 use std::process::Command;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "choice of the engine", move || chooses_engine(fixture));
 }
 
-/// The exit code says whether a guest would run at full speed.
+/// The exit code of `uhyve --check` tells if a guest would run at full speed.
 fn check(fixture: &Fixture<'_>) -> Result<()> {
     let output = Command::new(&fixture.program).arg("--check").output().context("cannot start uhyve")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -65,8 +65,8 @@ fn check(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Without `--engine`, uhyve uses the engine that runs code at full speed, and says so in one line at each
-/// start unless it is KVM. The build tool names the engine: nothing is to be said.
+/// Without `--engine`, uhyve uses the engine that runs code at full speed. If that is not KVM, uhyve prints
+/// one line about it at each start. The build tool names the engine, so uhyve prints nothing then.
 fn chooses_engine(fixture: &Fixture<'_>) -> Result<()> {
     let uhyve = Uhyve::check(setup::uhyve()?)?;
     let machine = || fixture.command_without_engine("hello_world");
@@ -86,7 +86,7 @@ fn chooses_engine(fixture: &Fixture<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A guest that waits, or computes, ends when uhyve receives a signal.
+/// A guest that waits or computes ends when uhyve receives a signal.
 fn ends_by_signal(
     fixture: &Fixture<'_>,
     (image, arguments): (&str, &[&str]),

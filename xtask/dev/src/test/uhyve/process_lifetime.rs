@@ -1,4 +1,4 @@
-//! The two processes of the process engine: neither outlives the other.
+//! Tests that neither of the two processes of the process engine, uhyve and the guest, outlives the other.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::test::child::ChildProcess;
 use crate::test::schedule::Tests;
 use xtask::process;
 
-/// Limit of the time until a process has ended.
+/// Time limit for a process to end.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
@@ -32,7 +32,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     });
 }
 
-/// Starts a guest that waits; returns it and the ID of its process.
+/// Starts a guest that waits. Returns uhyve's process and the ID of the guest's process.
 fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     let running = fixture.command("stdin", &[]).waits().start()?;
     running.has_printed(b"READY")?;
@@ -40,7 +40,7 @@ fn start(fixture: &Fixture<'_>) -> Result<(ChildProcess, u32)> {
     Ok((running, guest))
 }
 
-/// The ID of the guest's process.
+/// Returns the ID of the guest's process.
 pub(super) fn guest_of(uhyve: &ChildProcess) -> Result<u32> {
     match children(uhyve.id())?[..] {
         [guest] => Ok(guest),

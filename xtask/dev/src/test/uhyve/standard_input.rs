@@ -1,4 +1,4 @@
-//! Standard input: a pipe, a file, /dev/null, and a closed descriptor.
+//! Tests of standard input: a pipe, a file, /dev/null, and a closed descriptor.
 
 use std::io::{Seek, Write};
 
@@ -8,7 +8,7 @@ use super::Fixture;
 use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
 
-/// Number of bytes that pass through a pipe: more than it holds.
+/// Number of bytes of input: more than a pipe holds.
 const LENGTH: usize = 100_000;
 
 /// Number of bytes if the processor is emulated.
@@ -37,7 +37,7 @@ fn bytes(length: usize) -> Vec<u8> {
     (0..=u8::MAX).cycle().take(length).collect()
 }
 
-/// The program reads these bytes, and its output arrives completely.
+/// The program copies these bytes from its input to its output, and the output arrives completely.
 fn copied(fixture: &Fixture<'_>, input: ChildInput, bytes: &[u8]) -> Result<()> {
     let count = format!("{} bytes", bytes.len());
     let outcome = fixture.command("stdin", &[]).reads(input).expect(0, &[&count])?;

@@ -1,4 +1,4 @@
-//! Standard output of uhyve: its order, and descriptors that are closed.
+//! Tests of uhyve's standard output: the order of lines, and closed descriptors.
 
 use anyhow::{Result, ensure};
 
@@ -12,14 +12,16 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
         machine.started_by(&["sh", "-c", "exec \"$@\" >&-", "sh"]).expect(3, &[]).map(drop)
     });
     fixture.add(tests, "standard output without a reader", move || {
-        // The reader of the pipe ends before uhyve starts; the exit code is printed to standard error.
+        // The reader of the pipe ends before uhyve starts. The shell prints uhyve's exit code to standard
+        // error.
         let script = "{ sleep 0.1; \"$@\"; echo \"code $?\" >&2; } | true";
         let machine = fixture.command("hello_world", &["--exit-code", "3"]);
         machine.started_by(&["sh", "-c", script, "sh"]).expect(0, &["code 3"]).map(drop)
     });
 }
 
-/// With both streams in one pipe, what a program printed stands before what its death printed.
+/// If both streams are the same pipe, the program's output comes before the report of the fault that ends the
+/// program.
 fn order(fixture: &Fixture<'_>) -> Result<()> {
     let machine = fixture.command("faults", &["two-faults"]).cpus(2);
     let machine = machine.options(&["--stats"]).started_by(&["sh", "-c", "exec \"$@\" 2>&1", "sh"]);

@@ -1,4 +1,4 @@
-//! Images, options and hosts that uhyve refuses, and its error messages.
+//! Tests of images, options and hosts that uhyve rejects, and of its error messages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,10 +14,10 @@ use crate::test::boot::of_another_abi;
 use crate::test::schedule::Tests;
 use xtask::uhyve::Engine;
 
-/// Runs a program as an unprivileged user.
+/// Words that run a program as an unprivileged user.
 const UNPRIVILEGED: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Runs a program with an empty `/dev`.
+/// Words that run a program with an empty `/dev`.
 const WITHOUT_DEVICES: [&str; 6] =
     ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /dev && exec \"$@\"", "sh"];
 
@@ -33,7 +33,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// Hosts without KVM.
+/// uhyve reports an error on hosts without KVM.
 fn devices<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     let no_device: [(&str, &[&str], &str); 2] = [
         ("no permission for /dev/kvm", &UNPRIVILEGED, "usermod -aG kvm"),
@@ -51,10 +51,11 @@ fn devices<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// A file that is refused, or the reason why it could not be made.
+/// Function that makes a file that uhyve rejects.
 type BadImage = fn(&Fixture<'_>, &Path) -> Result<PathBuf>;
 
-/// Files that are no image for this kernel, and what the error says.
+/// Files that are not images of this kernel: a name, the function that makes the file, and a text in the
+/// error message.
 const BAD_IMAGES: [(&str, BadImage, &str); 6] = [
     ("a Linux program", |fixture, _| Ok(fixture.program.clone()), "the ABI note is missing"),
     (
@@ -81,7 +82,7 @@ fn save(folder: &Path, bytes: &[u8]) -> Result<PathBuf> {
     fs::write(&file, bytes).map(|()| file).context("cannot write a bad image")
 }
 
-/// Each is refused with one line.
+/// uhyve rejects each file with one line.
 fn images<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     for (name, make, text) in BAD_IMAGES {
         fixture.add(tests, &format!("refused: {name}"), move || {
@@ -110,7 +111,7 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     ];
     for (name, words, text) in cases {
         fixture.add(tests, &format!("refused: {name}"), move || {
-            // Without an option for the engine, because one of the cases has it.
+            // The command does not name the engine, because one of the cases does.
             let machine =
                 UhyveCommand::new(Command::new(&fixture.program), &fixture.image("hello_world"), &[]);
             machine.options(&words).expect(2, &[text]).map(drop)
@@ -118,17 +119,17 @@ fn options<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     }
 }
 
-/// Returns true if a program can be started in this way. It takes privileges.
+/// Returns true if a program can be started by `starter`, which needs privileges.
 fn can_start(starter: &[&str]) -> bool {
     let (program, words) = starter.split_first().unwrap_or((&"false", &[]));
-    // If every user may write to `/dev/kvm`, the test would find no error.
+    // If all users may write to `/dev/kvm`, there would be no error to test.
     let mut command = Command::new(program);
     command.args(words).args(["sh", "-c", "! test -w /dev/kvm"]);
     command.stdin(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 fn without_kvm(fixture: &Fixture<'_>, starter: &[&str], text: &str) -> Result<()> {
-    // Other users may not read the folder of the images.
+    // The image is copied to a public folder, because other users may not read the folder of the images.
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
     let copy = |from: &Path, name: &str| {

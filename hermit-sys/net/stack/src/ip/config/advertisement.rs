@@ -30,8 +30,9 @@ const NOTHING: u8 = 0;
 /// Prefix length for SLAAC on Ethernet: the rest is the interface identifier (RFC 2464, section 4).
 const LENGTH: u8 = 64;
 
-/// Returns the filtered frame; `None` drops it. Unusable prefixes are removed from an advertisement (RFC
-/// 4862, section 5.5.3). smoltcp uses only the last prefix, so an unusable one would also hide a usable one.
+/// Returns the filtered frame; `None` if it must be dropped. Unusable prefixes are removed from an
+/// advertisement (RFC 4862, section 5.5.3). smoltcp uses only the last prefix, so an unusable one would also
+/// hide a usable one.
 pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some((message, source, destination)) = advertisement(frame) else {
         return Some(Cow::Borrowed(frame));
@@ -40,7 +41,8 @@ pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     if options.clone().all(|(_, option)| !is_unusable(option)) {
         return Some(Cow::Borrowed(frame));
     }
-    // The checksum is recomputed after the removal. This must not repair a corrupted message.
+    // The removal recomputes the checksum, which must not hide that a message is corrupted. Corrupted
+    // messages are therefore dropped first.
     if !Icmpv6Packet::new_checked(frame.get(message.clone())?).ok()?.verify_checksum(&source, &destination) {
         return None;
     }

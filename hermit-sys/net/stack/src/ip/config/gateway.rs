@@ -1,8 +1,8 @@
 //! Off-link gateways: some DHCP servers assign a prefix of 32 bits and a gateway outside of it.
 //!
-//! smoltcp does not send ARP requests for addresses outside of its networks, and ignores such replies. It is
-//! therefore given an alias of the gateway, an address within its network. This module translates between
-//! alias and address in ARP frames.
+//! smoltcp does not send ARP requests for addresses outside of its networks, and ignores replies from these
+//! addresses. smoltcp therefore gets an alias of the gateway: an address within its network. This module
+//! translates between alias and address in ARP frames.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -43,9 +43,9 @@ impl FarGateway {
         Ipv4Cidr::new(self.own.address(), self.own.prefix_len().min(31))
     }
 
-    /// Alias of the gateway for smoltcp. It is the first address of the network, which no host has. If this
-    /// address is not unicast, or the prefix is longer than 30 bits, it is the host's address with the lowest
-    /// bit inverted. smoltcp panics at addresses that are not unicast.
+    /// Alias of the gateway for smoltcp: the first address of the network, which no host has. If this address
+    /// is not unicast (smoltcp would panic), or the prefix is longer than 30 bits, the alias is the host's
+    /// address with the lowest bit inverted.
     pub(super) fn alias(&self) -> Ipv4Addr {
         let own = self.own.address().to_bits();
         let network = self.own.network().address();

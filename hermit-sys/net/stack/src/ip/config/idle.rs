@@ -1,5 +1,5 @@
 //! An interface of smoltcp without traffic. It is used to compute the deadlines of sockets, because an
-//! interface that solicits routers does not report them.
+//! interface that solicits routers does not report deadlines.
 
 use alloc::vec::Vec;
 

@@ -21,10 +21,10 @@ const STARTUP_LOSSES: u32 = 6;
 /// Upper bounds. The maximum of the type means that there is no bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Bytes in flight, by losses while probing for bandwidth (BBR.inflight_longterm).
+    /// Bound of the bytes in flight, set by losses while probing for bandwidth (BBR.inflight_longterm).
     pub(super) longterm: u32,
-    /// Bandwidth and bytes in flight, by losses since the last probing (BBR.bw_shortterm,
-    /// BBR.inflight_shortterm).
+    /// Bounds of the bandwidth and of the bytes in flight, set by losses since the last probing
+    /// (BBR.bw_shortterm, BBR.inflight_shortterm).
     pub(super) bandwidth: u64,
     pub(super) shortterm: u32,
 }
@@ -49,8 +49,8 @@ impl Bounds {
 /// Deliveries and losses of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossRound {
-    /// The round ends when data is delivered that was sent after so many bytes were delivered
-    /// (BBR.loss_round_delivered).
+    /// Number of delivered bytes. The round ends when data is delivered that was sent after this number was
+    /// reached (BBR.loss_round_delivered).
     end: Seq,
     /// True if the present acknowledgement ends the round.
     is_over: bool,

@@ -14,8 +14,8 @@ use crate::seq::Seq;
 const GROWTH: u64 = 125;
 const FLAT_ROUNDS: u32 = 3;
 
-/// Number of rounds of a slot. Aggregation is the maximum of two slots (BBR.ExtraAckedFilterLen). A slot has
-/// one round until the path is known to be full (§5.5.9).
+/// Number of rounds of a slot. Aggregation is the maximum over two slots (BBR.ExtraAckedFilterLen). A slot
+/// has one round until the path is known to be full (§5.5.9).
 const SLOT_ROUNDS: u32 = 5;
 
 /// Round trips by packets (§5.5.1).
@@ -44,7 +44,7 @@ impl Rounds {
         }
     }
 
-    /// Begins a round. It ends when data is delivered that is sent from now on.
+    /// Begins a round, which ends when data is delivered that will be sent after this call.
     pub(super) const fn restart(&mut self) {
         self.end = self.total;
     }
@@ -82,14 +82,14 @@ impl MaxBandwidth {
 pub(super) struct FullPipe {
     base: u64,
     flat_rounds: u32,
-    /// True if the path is full since the last [`reset`](Self::reset) (BBR.full_bw_now), and true if it ever
-    /// was (BBR.full_bw_reached).
+    /// True if the path was found to be full since the last [`reset`](Self::reset) (BBR.full_bw_now), and
+    /// true if it ever was (BBR.full_bw_reached).
     pub(super) is_full: bool,
     pub(super) was_full: bool,
 }
 
 impl FullPipe {
-    /// Restarts the detection, with a rate from which to grow.
+    /// Restarts the detection. The rate must then grow compared with `base`.
     pub(super) const fn reset(&mut self, base: u64) {
         (self.base, self.flat_rounds, self.is_full) = (base, 0, false);
     }
@@ -107,11 +107,11 @@ impl FullPipe {
     }
 }
 
-/// Estimator of aggregation: how many bytes are acknowledged at once beyond those that the bandwidth
-/// delivers. Receivers and devices coalesce segments or acknowledgements (§5.5.9).
+/// Estimator of aggregation: how many more bytes are acknowledged at once than the bandwidth delivers.
+/// Receivers and devices coalesce segments or acknowledgements (§5.5.9).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
-    /// Start of the interval in which acknowledged bytes are compared with the bandwidth, and the bytes.
+    /// Start of the interval in which acknowledged bytes are compared with the bandwidth, and their number.
     since: u64,
     acked: u64,
     /// Maximum of the present and the previous slot of rounds, and the round in which the present one began.

@@ -1,10 +1,10 @@
 //! The cycle that probes for bandwidth (§5.3.3): Down, Cruise, Refill, Up.
 //!
-//! Most of the time BBR sends at the estimated bandwidth (Cruise). After some seconds it fills the path
+//! Most of the time BBR sends at the estimated bandwidth (Cruise). After a few seconds it fills the path
 //! (Refill), and then sends faster than the path delivered so far, to find out if there is more bandwidth
 //! (Up). The probing ends when the path is full or too much is lost. The queue that it has built then drains
-//! (Down). Acknowledgements are a round trip late, so [`Feedback`] has the phase in which the acknowledged
-//! data was sent.
+//! (Down). Acknowledgements are a round trip late, so [`Feedback`] records the phase in which the
+//! acknowledged data was sent.
 
 use super::bounds::is_too_high;
 use super::{Bbr, MIN_WINDOW, State};
@@ -15,8 +15,8 @@ use crate::rtt::SECOND;
 const HEADROOM: u32 = 15;
 
 /// Minimum time between two probings, and maximum of the random time that is added. The next probing begins
-/// earlier after as many rounds as Reno needs to grow by the segments in flight, and after `MAX_ROUNDS` at
-/// the latest (§5.3.3.8).
+/// earlier if as many rounds have passed as Reno needs to grow by the segments in flight, or `MAX_ROUNDS`
+/// (§5.3.3.8).
 const MIN_WAIT: u64 = 2 * SECOND;
 const RANDOM_WAIT: u32 = 1_000_000_000;
 const MAX_ROUNDS: u64 = 63;
@@ -38,7 +38,7 @@ pub(super) enum Feedback {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
     pub(super) feedback: Feedback,
-    /// True if losses are of data that probed (BBR.is_bw_probe_sample).
+    /// True if losses concern data that was sent while probing (BBR.is_bw_probe_sample).
     pub(super) is_sample: bool,
     /// True if the last probing lost too much (BBR.prev_probe_too_high). The present probing then ends at the
     /// same volume in flight (BBR.prev_probe_precautionary).
@@ -74,7 +74,8 @@ impl Cycle {
         }
     }
 
-    /// Returns the next number of a generator (xorshift). It need not be secret: only flows must differ.
+    /// Returns the next number of a generator (xorshift). The number need not be secret: only flows must
+    /// differ.
     const fn next_random(&mut self) -> u32 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
@@ -141,8 +142,8 @@ impl Bbr {
         }
     }
 
-    /// Updates the phase of the acknowledged data. Returns true if the next probing begins, because a
-    /// precautionary one lost little.
+    /// Updates the phase of the acknowledged data. Returns true if the next probing begins at once, because
+    /// the last one was precautionary and lost little.
     fn update_feedback(&mut self, sample: &Sample) -> bool {
         if !self.rounds.is_start {
             return false;
@@ -198,7 +199,7 @@ impl Bbr {
         cycle.growth_rounds = (cycle.growth_rounds + 1).min(30);
     }
 
-    /// True if it is time to probe for bandwidth: after some seconds, or after as many rounds as Reno needs
+    /// True if it is time to probe for bandwidth: after a few seconds, or after as many rounds as Reno needs
     /// to grow by the segments in flight.
     fn is_time_to_probe(&self, window: &Window, now: u64) -> bool {
         let segments = self.target(window) / u64::from(window.mss.max(1));

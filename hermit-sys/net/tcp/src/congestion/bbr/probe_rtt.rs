@@ -22,9 +22,9 @@ pub(super) struct MinRtt {
     /// Minimum since the last measurement.
     recent: u64,
     recent_at: u64,
-    /// True if it must be measured again.
+    /// True if the minimum must be measured again.
     is_due: bool,
-    /// End of a measurement, set when little is in flight, and true if a round has passed since.
+    /// End of a measurement, set as soon as little is in flight, and true if a round has passed since then.
     until: Option<u64>,
     has_round: bool,
 }

@@ -77,8 +77,8 @@ impl Flow {
         flow
     }
 
-    /// Runs until BBR probes for bandwidth, without a measurement of the RTT before. Returns the time this
-    /// took.
+    /// Runs until BBR probes for bandwidth, and prevents an earlier measurement of the RTT. Returns the
+    /// elapsed time.
     fn run_to_up(&mut self) -> u64 {
         let start = self.now;
         self.bbr.min_rtt = MinRtt::new(Some(RTT), start);
@@ -149,7 +149,7 @@ fn startup_ends_with_a_recovery_that_loses_2_percent_in_6_ranges() {
     assert_eq!(run(6, 30_000), State::Drain);
 }
 
-/// 62 or 63 rounds, or 2 to 3 s.
+/// The next probing begins after 62 or 63 rounds, or after 2 to 3 s.
 #[test]
 fn cycle_probes_for_bandwidth() {
     let mut flow = Flow::cruising();
@@ -177,7 +177,7 @@ fn losses_of_a_probing_bound_what_is_in_flight() {
     // 15 % is left to other flows.
     while flow.round(RATE, |_| ()) != State::Cruise {}
     assert_eq!(flow.window.size, 1_199_000 - 11_990 * 15);
-    // The next probing ends at the same volume. It lost little, so another one follows at once.
+    // The next probing ends at the same volume. This probing lost little, so another one follows at once.
     flow.run_to_up();
     assert_eq!(flow.round(RATE, |sample| sample.in_flight = 1_200_000), State::Down);
     assert_eq!(flow.round(RATE, |_| ()), State::Refill);
@@ -194,7 +194,7 @@ fn losses_of_a_probing_bound_what_is_in_flight() {
 fn losses_in_cruise_bound_the_rate_until_the_next_probing() {
     let mut flow = Flow::cruising();
     let window = flow.window.size;
-    // The delivered rate, but no less than 0.7 times the earlier bound.
+    // The bound becomes the delivered rate, but at least 0.7 times the earlier bound.
     for (rate, bound) in [(RATE * 8 / 10, RATE * 8 / 10), (RATE / 2, RATE * 56 / 100)] {
         flow.round(rate, |_| ());
         flow.lose(1000, BDP);

@@ -1,8 +1,9 @@
 //! Frames between a tap and a guest that an egress policy restricts.
 //!
-//! The guest may change its memory at any time: also a frame that was checked and is not yet sent, or one
-//! that was received and is not yet read. So the front of each frame, where its headers are, passes through a
-//! copy here, and the policy sees that.
+//! The guest may change its memory at any time: also a frame between its check and its transmission, or a
+//! received frame before the filter reads it. So the front of each frame, which has the headers, is copied to
+//! memory of uhyve. The filter examines this copy. A frame is sent with the copy in place of its front, and
+//! the front of a received frame is copied to the guest after the filter has seen it.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +19,8 @@ use crate::devices::net::header::{VNET_HEADER_SIZE, VnetHeader};
 /// Maximum size in bytes of the front of a frame: the headers of IP and TCP, and a few extension headers.
 const FRONT: usize = 256;
 
-/// Sends a frame, unless the policy drops it: then returns `Ok(None)`. Otherwise returns the number of bytes
-/// sent.
+/// Sends a frame if the policy admits it, and returns the number of bytes sent. Returns `Ok(None)` if the
+/// policy drops the frame.
 ///
 /// # Errors
 ///
@@ -36,7 +37,8 @@ pub(super) fn send(
     let Some(end) = egress.admit(head.get(VNET_HEADER_SIZE..).unwrap_or_default(), Instant::now) else {
         return Ok(None);
     };
-    // The host fills in the checksum later, and must not overwrite bytes that were checked.
+    // The host writes the checksum later, at an offset that the guest chooses. It must not overwrite bytes
+    // that the filter has checked.
     if header.checksum_field().is_some_and(|field| field < end) {
         return Ok(None);
     }
@@ -55,7 +57,7 @@ pub(super) fn receive(
 ) -> io::Result<(VnetHeader, usize)> {
     let (front, rest) = split(buffers, FRONT)?;
     let mut head = [0; VNET_HEADER_SIZE + FRONT];
-    // No more than the buffers hold: a longer frame is truncated, as without a policy.
+    // Reads no more than the buffers hold: a longer frame is truncated, as without a policy.
     let size = VNET_HEADER_SIZE + front.iter().map(VolatileSlice::len).sum::<usize>();
     let head = head.get_mut(..size).unwrap_or_default();
     let length = iovec::read(tap.as_fd(), head, &rest)?.saturating_sub(VNET_HEADER_SIZE);
@@ -69,7 +71,7 @@ pub(super) fn receive(
 /// Slices of memory.
 type Slices<'a> = Vec<VolatileSlice<'a>>;
 
-/// Splits buffers after `size` bytes, or at their end.
+/// Splits a list of buffers after `size` bytes. If the buffers are smaller, the second part is empty.
 fn split<'a>(buffers: &[VolatileSlice<'a>], size: usize) -> io::Result<(Slices<'a>, Slices<'a>)> {
     let (mut front, mut rest, mut left) = (Vec::new(), Vec::new(), size);
     for buffer in buffers {
@@ -96,7 +98,8 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
     use vm_memory::VolatileSlice;
 
-    /// A tap and its other end: as a tap, a socket of datagrams takes a whole frame in each call.
+    /// Returns a replacement for a tap, its other end, and a filter. The replacement is a datagram socket,
+    /// because it sends and receives a whole frame in each call, as a tap does.
     fn tap() -> (File, File, EgressFilter) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         let mut options = EgressOptions::default();

@@ -17,14 +17,14 @@ pub const IFNAMSIZ: usize = 16;
 /// Type of the requests on /dev/net/tun.
 const TUN_TYPE: u8 = b'T';
 
-/// Sets the offloads of the program that reads a TAP device: the only request that uhyve makes while the
-/// guest runs.
+/// Sets the offloads of the program that reads a TAP device. Of all requests in this file, uhyve makes only
+/// this one while the guest runs.
 pub const TUNSETOFFLOAD: Opcode = write::<c_uint>(TUN_TYPE, 208);
 /// Sets the size of the vnet headers of a TAP device.
 const TUNSETVNETHDRSZ: Opcode = write::<c_int>(TUN_TYPE, 216);
 
-/// Flags of `TUNSETIFF`: Ethernet frames, no packet information but a vnet header before each, several
-/// queues.
+/// Flags of `TUNSETIFF`: Ethernet frames; no packet information before a frame; a vnet header before a frame;
+/// several queues.
 const IFF_TAP: u16 = 0x0002;
 const IFF_NO_PI: u16 = 0x1000;
 const IFF_VNET_HDR: u16 = 0x4000;
@@ -41,7 +41,7 @@ const TUN_F_TSO6: c_int = 4;
 /// All flags of `TUNSETOFFLOAD` that uhyve uses.
 pub const USED_OFFLOADS: c_int = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
 
-/// `struct ifreq`: the name of an interface, and a value: 16 bits of flags, or a number of 32 bits.
+/// `struct ifreq`: the name of an interface, and a value, which is 16 bits of flags or a 32-bit number.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Ifreq {
@@ -86,9 +86,9 @@ struct IfreqRequest {
 }
 
 // SAFETY: for every opcode of `IfreqOpcode` the kernel reads or writes one `struct ifreq` at the pointer, and
-// nothing else of this process. `as_ptr` returns a pointer to `argument`. It has the size of a `struct ifreq`
-// (asserted above), is borrowed exclusively while the kernel uses it, and is valid for any bytes that the
-// kernel writes.
+// nothing else of this process. `as_ptr` returns a pointer to `argument`. `argument` has the size of a
+// `struct ifreq` (asserted above), is borrowed exclusively while the kernel uses it, and is valid for any
+// bytes that the kernel writes.
 unsafe impl Ioctl for IfreqRequest {
     /// The value that the kernel leaves in the argument.
     type Output = [u8; 4];
@@ -110,8 +110,8 @@ unsafe impl Ioctl for IfreqRequest {
     }
 
     unsafe fn output_from_ptr(_: IoctlOutput, argument: *mut c_void) -> rustix::io::Result<[u8; 4]> {
-        // SAFETY: the caller passes the pointer that `as_ptr` has returned: to an initialised `Ifreq` that
-        // outlives the request.
+        // SAFETY: the caller passes the pointer that `as_ptr` has returned, which points to an initialised
+        // `Ifreq` that outlives the request.
         Ok(unsafe { argument.cast::<Ifreq>().read() }.value)
     }
 }
@@ -124,7 +124,7 @@ fn request(fd: impl AsFd, opcode: IfreqOpcode, argument: Ifreq) -> rustix::io::R
 }
 
 /// Attaches an open /dev/net/tun to the TAP interface of this name; creates the interface if it is missing.
-/// `is_multi_queue` must be that of the interface.
+/// `is_multi_queue` must match the interface.
 pub(super) fn set_interface(
     tap: &File,
     name: [u8; IFNAMSIZ],
@@ -142,13 +142,13 @@ pub(super) fn set_vnet_header_size(tap: &File, size: c_int) -> rustix::io::Resul
     unsafe { ioctl(tap, request) }
 }
 
-/// Sets the offloads of this program, the reader of the TAP device.
+/// Sets the offloads that frames read from the TAP device may use.
 pub(super) fn set_offloads(tap: &File, offloads: Offloads) -> rustix::io::Result<()> {
     let flags = [(offloads.checksum, TUN_F_CSUM), (offloads.tcp4, TUN_F_TSO4), (offloads.tcp6, TUN_F_TSO6)];
     let flags =
         flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag): (_, c_int)| all | flag);
     let flags = usize::try_from(flags).unwrap_or_default();
-    // SAFETY: TUNSETOFFLOAD takes its argument as an integer: the kernel uses it as no pointer.
+    // SAFETY: TUNSETOFFLOAD takes its argument as an integer, which the kernel never uses as a pointer.
     let request = unsafe { IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags) };
     // SAFETY: the request changes a setting of the TUN file, no memory of this process.
     unsafe { ioctl(tap, request) }
@@ -165,7 +165,7 @@ pub(super) fn set_up(socket: impl AsFd, name: [u8; IFNAMSIZ]) -> rustix::io::Res
     request(socket, IfreqOpcode::SetFlags, Ifreq::with_flags(name, flags)).map(drop)
 }
 
-/// MTU of the interface in bytes.
+/// Returns the MTU of the interface in bytes.
 pub(super) fn mtu(socket: impl AsFd, name: [u8; IFNAMSIZ]) -> rustix::io::Result<u32> {
     request(socket, IfreqOpcode::GetMtu, Ifreq::new(name, [0; 4])).map(u32::from_le_bytes)
 }

@@ -6,7 +6,7 @@ use vm_memory::VolatileSlice;
 
 use crate::devices::virtio::chain::Slices;
 
-/// The part of a frame, whose bytes are in several buffers.
+/// Returns the slices of `buffers` that hold the bytes `part` of the frame.
 pub(super) fn part<'a>(buffers: &[VolatileSlice<'a>], part: Range<usize>) -> Slices<'a> {
     let mut slices = Slices::new();
     let mut start = 0;
@@ -21,7 +21,7 @@ pub(super) fn part<'a>(buffers: &[VolatileSlice<'a>], part: Range<usize>) -> Sli
     slices
 }
 
-/// Number of bytes of a frame.
+/// Returns the total size of the buffers in bytes.
 pub(super) fn length(buffers: &[VolatileSlice<'_>]) -> usize {
     buffers.iter().map(VolatileSlice::len).sum()
 }

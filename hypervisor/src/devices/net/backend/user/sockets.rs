@@ -1,10 +1,10 @@
 //! Sockets of the host, for the user-mode network.
 //!
-//! [`Sockets`] is the [`Host`] of the network: it makes the system calls, and reports events of sockets. All
-//! sockets are registered with one epoll instance. An epoll descriptor is readable itself while an event is
-//! pending, so the network's thread waits for this descriptor only. Two more descriptors are registered: a
-//! timer for the next deadline of the network, and an eventfd that is readable while frames for the guest
-//! wait.
+//! [`Sockets`] implements [`Host`] for the user-mode network: it makes the system calls, and reports events
+//! of sockets. All sockets are registered with one epoll instance. The epoll descriptor is itself readable
+//! while an event is pending, so the network's thread waits for this descriptor only. The epoll instance also
+//! watches a timer for the next deadline of the network, and an eventfd that is readable while frames for the
+//! guest are queued.
 //!
 //! Sockets are registered as edge-triggered: a socket that has become ready is reported once, and not again
 //! until a call has returned `EAGAIN`. The data of an event has the kind of its source in the upper two bits,
@@ -40,23 +40,23 @@ const MAX_EVENTS: usize = 64;
 /// Maximum size in bytes of a datagram.
 const MAX_DATAGRAM: usize = 65_535;
 
-/// Kinds of sources of events, in the upper bits of their data.
+/// Kind of an event's source, in the upper two bits of the event's data.
 const KIND_SHIFT: u32 = 62;
 const STREAM: u64 = 0;
 const DATAGRAMS: u64 = 1;
 const LISTENER: u64 = 2;
 const PORT: u64 = 3;
 
-/// Data of the events of the timer, and of waiting output. No listener has these numbers.
+/// Event data of the timer, and of the eventfd for queued frames. Listeners have smaller numbers.
 const TIMER: u64 = LISTENER << KIND_SHIFT | 0xffff_ffff;
 const OUTPUT: u64 = LISTENER << KIND_SHIFT | 0xffff_fffe;
 
-/// Sockets, and the descriptor that is readable when one of them has an event.
+/// Sockets, and the epoll descriptor that is readable when a socket has an event.
 #[derive(Debug)]
 pub(super) struct Sockets {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// Eventfd that is readable while there are frames for the guest that no socket has announced.
+    /// Eventfd that is readable while frames for the guest are queued, although no socket has an event.
     output: OwnedFd,
     is_output_announced: bool,
     /// Time for which the timer is set.
@@ -68,14 +68,14 @@ pub(super) struct Sockets {
     warned: Vec<IpAddr>,
     /// Buffer for datagrams of forwarded ports.
     datagram: Vec<u8>,
-    /// True if the host's kernel keeps the offset at which streams are peeked at. Otherwise `unread` is a
-    /// buffer for the bytes before the offset.
+    /// True if the host's kernel keeps the peek offset of streams (`SO_PEEK_OFF`). Otherwise each peek also
+    /// copies the bytes before the offset, to the buffer `unread`.
     keeps_offset: bool,
     unread: Vec<u8>,
 }
 
 impl Sockets {
-    /// Sockets for these listeners and ports.
+    /// Registers these listeners and ports.
     ///
     /// # Errors
     ///
@@ -122,18 +122,17 @@ impl Sockets {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(data), flags)?)
     }
 
-    /// The descriptor that is readable when there are events.
+    /// Returns the epoll descriptor, which is readable while events are pending.
     pub(super) fn events_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    /// Descriptor for an event that does not occur: the output of this backend never blocks.
+    /// Returns a descriptor that never has an event: the output of this backend never blocks.
     pub(super) fn output_fd(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }
 
-    /// Makes the events' descriptor readable until [`Self::withdraw`], because there are frames for the
-    /// guest.
+    /// Makes the epoll descriptor readable until [`Self::withdraw`], because frames for the guest are queued.
     pub(super) fn announce(&mut self) {
         if !self.is_output_announced {
             self.is_output_announced = rustix::io::write(&self.output, &1_u64.to_ne_bytes()).is_ok();
@@ -148,7 +147,7 @@ impl Sockets {
         }
     }
 
-    /// Returns the events that have occurred, at most [`MAX_EVENTS`]. Waits for the first one for at most
+    /// Returns the pending events, at most [`MAX_EVENTS`]. If no event is pending, waits for at most
     /// `timeout`.
     pub(super) fn events(&mut self, timeout: Duration) -> SmallVec<[Event; MAX_EVENTS]> {
         let mut events =
@@ -177,12 +176,12 @@ impl Sockets {
         })
     }
 
-    /// Makes the events' descriptor readable at `deadline` at the latest.
+    /// Makes the epoll descriptor readable at `deadline` at the latest.
     pub(super) fn wake_at(&mut self, deadline: Option<u64>) {
         let Some(deadline) = deadline else { return };
         if self.timer_at.is_none_or(|at| deadline < at) {
             self.timer_at = Some(deadline);
-            // Never zero, which would stop the timer.
+            // At least 1 ns: zero would stop the timer.
             self.set_timer(Some(deadline.saturating_sub(self.now()).max(1)));
         }
     }
@@ -219,7 +218,7 @@ fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
-/// Events of a TCP socket. Reading stops at urgent data (`PRI`), too.
+/// Events of a TCP socket. Urgent data (`PRI`) is included, because a read stops in front of it.
 const STREAM_EVENTS: EventFlags = EventFlags::IN
     .union(EventFlags::OUT)
     .union(EventFlags::RDHUP)
@@ -246,8 +245,8 @@ impl Host for Sockets {
     }
 
     fn is_permitted(&mut self, _: Protocol, to: SocketAddr) -> bool {
-        // The network connects to the loopback only if the loopback is open to the guest, or for the host's
-        // resolver.
+        // The network asks for a loopback address only if the policy opens the host's loopback to the guest,
+        // or for a query to the host's resolver. Both are permitted.
         let is_open = to.ip().is_loopback()
             || self.policy.is_open(to.ip())
             || to.port() == DNS_PORT && self.policy.is_nameserver(to.ip());

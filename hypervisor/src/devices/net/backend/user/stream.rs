@@ -4,9 +4,9 @@
 //! acknowledges them, they are discarded. If they must be retransmitted, they are peeked at again. So the
 //! socket's receive buffer is the retransmission buffer, and this process stores no data.
 //!
-//! The next peek must begin after the bytes of the last one. Since Linux 6.9, and 6.12 for IPv6, the kernel
-//! keeps that offset (`SO_PEEK_OFF`). An older kernel always peeks from the first byte on: then the bytes
-//! before the offset are copied again each time, to a buffer that is not read.
+//! Each peek must begin where the previous peek ended. Linux keeps this offset since 6.9 (IPv4) and 6.12
+//! (IPv6), with `SO_PEEK_OFF`. An older kernel always peeks from the first byte of the receive buffer. On
+//! such a kernel, each peek copies the bytes before the offset again, to a buffer that is never read.
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -24,7 +24,8 @@ use crate::devices::net::backend::iovec;
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: OwnedFd,
-    /// Number of bytes that were peeked at; `None` if the kernel keeps this offset.
+    /// Offset of the next peek: the number of bytes that were peeked at and not discarded. `None` if the
+    /// kernel keeps this offset.
     peeked: Option<Cell<usize>>,
 }
 
@@ -35,7 +36,7 @@ impl AsFd for Stream {
 }
 
 impl Stream {
-    /// Stream of a socket whose options are not set yet.
+    /// Sets the [options](set_options) of `socket`, and returns its stream.
     ///
     /// # Errors
     ///
@@ -45,13 +46,14 @@ impl Stream {
         Ok(Self::accepted(socket, keeps_offset))
     }
 
-    /// Stream of a socket that was accepted by a listener with these [options](set_options).
+    /// Returns the stream of an accepted socket, which has inherited the [options](set_options) of its
+    /// listener.
     pub(super) fn accepted(socket: OwnedFd, keeps_offset: bool) -> Self {
         Self { socket, peeked: (!keeps_offset).then(Cell::default) }
     }
 
-    /// Copies the next bytes to `buffers`, and leaves them in the socket. `unread` is a buffer for bytes that
-    /// are not read.
+    /// Copies the next bytes to `buffers`, leaves them in the socket, and returns their number. `unread` is a
+    /// buffer for the bytes before the peek offset.
     ///
     /// # Errors
     ///
@@ -62,7 +64,8 @@ impl Stream {
         let mut count = self.peek_after(start, unread, buffers)?;
         if count == 0 && start > 0 {
             let end = self.end()?;
-            // Bytes may have arrived between the peek and the check for the end of the stream.
+            // Peeks again: bytes may have arrived between the first peek and the check for the end of the
+            // stream.
             count = self.peek_after(start, unread, buffers)?;
             if count == 0 && !end {
                 return Err(ErrorKind::WouldBlock.into());
@@ -85,7 +88,7 @@ impl Stream {
         Ok(count.saturating_sub(start))
     }
 
-    /// True if the peer has ended the stream.
+    /// Returns true if the peer has ended the stream.
     fn end(&self) -> io::Result<bool> {
         let mut events = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
@@ -107,9 +110,9 @@ impl Stream {
         }
     }
 
-    /// Removes the first bytes, which were peeked at.
+    /// Removes the first `count` bytes from the socket. They were peeked at before.
     pub(super) fn discard(&self, mut count: usize) {
-        // The bytes have arrived, so this does not wait. One call may remove fewer than all.
+        // The bytes have arrived, so the call does not wait. One call may remove fewer than `count` bytes.
         while let Ok(done @ 1..) = iovec::discard(self.as_fd(), count) {
             count = count.saturating_sub(done);
             if let Some(peeked) = &self.peeked {
@@ -139,7 +142,8 @@ pub(super) fn set_options(socket: BorrowedFd<'_>, keeps_offset: bool) -> io::Res
     Ok(())
 }
 
-/// Returns true if the host's kernel keeps the offset of TCP sockets, for each version of IP that it has.
+/// Returns true if the host's kernel keeps the peek offset of TCP sockets, for each IP version that it
+/// supports.
 pub(super) fn keeps_peek_offset() -> bool {
     let any = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))];
     any.into_iter().all(|address| match socket(address, SocketType::STREAM, None) {
@@ -158,7 +162,8 @@ mod tests {
     use std::time::Duration;
     use vm_memory::VolatileSlice;
 
-    /// A connection, whose one end is peeked at, with each way that this kernel has.
+    /// Connections, one for each way to peek that this kernel supports. The first end is peeked at, the
+    /// second is the peer.
     fn pairs() -> impl Iterator<Item = (Stream, TcpStream)> {
         [false, true].into_iter().filter(|&keeps| !keeps || keeps_peek_offset()).map(|keeps| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -3,23 +3,23 @@
 use virtio_bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
-/// Features that every device offers. The limit on a chain's length counts the descriptors of an indirect
-/// table, too ([`crate::devices::virtio::chain`]).
+/// Features that every device offers. Indirect descriptors are safe, because the limit on a chain's length
+/// also counts the descriptors of an indirect table ([`crate::devices::virtio::chain`]).
 const COMMON: u64 = 1 << VIRTIO_F_VERSION_1 | 1 << VIRTIO_RING_F_EVENT_IDX | 1 << VIRTIO_RING_F_INDIRECT_DESC;
 
-/// Offered and accepted features. The registers show a page of 32 bits at a time.
+/// Offered and accepted features. The registers give access to one page of 32 bits at a time.
 #[derive(Debug)]
 pub(super) struct Features {
     offered: u64,
     accepted: u64,
-    /// True if the driver has accepted a feature above bit 63. The device offers no feature there.
+    /// True if the driver has accepted a feature above bit 63, where the device offers no features.
     has_accepted_beyond: bool,
     offered_page: u32,
     accepted_page: u32,
 }
 
 impl Features {
-    /// Offers the features of the device and the common ones; none is accepted yet.
+    /// Offers the features of the device and the common features. No feature is accepted yet.
     pub(super) fn new(of_device: u64) -> Self {
         let offered = of_device | COMMON;
         Self { offered, accepted: 0, has_accepted_beyond: false, offered_page: 0, accepted_page: 0 }
@@ -54,7 +54,7 @@ impl Features {
         }
     }
 
-    /// Features that the driver has accepted.
+    /// Returns the features that the driver has accepted.
     pub(super) fn accepted(&self) -> u64 {
         self.accepted
     }
@@ -72,13 +72,13 @@ impl Features {
     }
 }
 
-/// The low and the high 32 bits of a number.
+/// Returns the low and the high 32 bits of a number.
 pub(super) fn halves(number: u64) -> (u32, u32) {
     let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
     (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
 }
 
-/// The number with these low and high 32 bits.
+/// Returns the number with these low and high 32 bits.
 pub(super) fn from_halves(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }

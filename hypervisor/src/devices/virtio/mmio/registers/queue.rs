@@ -28,8 +28,8 @@ impl SplitAddress {
 
 /// A virtqueue, and the addresses that the driver has written for its parts (virtio 1.2 §2.7).
 ///
-/// The addresses are passed to the queue when the driver sets `QueueReady`. They are checked before, because
-/// `virtio-queue` logs every invalid address, and a guest could fill the host's log.
+/// The addresses are passed to `virtio-queue` when the driver sets `QueueReady`. They are checked before
+/// that, because `virtio-queue` logs every invalid address, so a guest could fill the host's log.
 #[derive(Debug)]
 pub(super) struct QueueRegisters {
     queue: Queue,
@@ -39,18 +39,18 @@ pub(super) struct QueueRegisters {
 }
 
 impl QueueRegisters {
-    /// Virtqueue of at most `max_size` descriptors, not ready.
+    /// Creates a virtqueue of at most `max_size` descriptors. It is not ready.
     pub(super) fn new(max_size: u16) -> Result<Self, DeviceError> {
         let [descriptors, available, used] = [SplitAddress::default(); 3];
         Ok(Self { queue: Queue::new(max_size)?, descriptors, available, used })
     }
 
-    /// The virtqueue.
+    /// Returns the virtqueue.
     pub(super) fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// The virtqueue, if it is ready.
+    /// Returns the virtqueue if it is ready.
     pub(super) fn ready_queue(&mut self) -> Option<&mut Queue> {
         self.queue.ready().then_some(&mut self.queue)
     }
@@ -98,8 +98,8 @@ impl QueueRegisters {
         [self.descriptors, self.available, self.used] = [SplitAddress::default(); 3];
     }
 
-    /// Returns true if all parts are in guest memory. [`Queue::is_valid`] checks this, too, but logs each
-    /// failure.
+    /// Returns true if all parts are in guest memory. [`Queue::is_valid`] cannot be used, because it logs
+    /// each failure.
     fn is_in_memory(&self, memory: &GuestMemoryMmap) -> bool {
         let size = usize::from(self.queue.size());
         // Virtio 1.2 §2.7: a descriptor has 16 bytes; both rings have a header of 4 and an event index of 2

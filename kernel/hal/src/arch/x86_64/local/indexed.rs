@@ -1,4 +1,4 @@
-//! Words of the CPU-local block at an offset that is computed, as those of an array.
+//! Words of the CPU-local block at a computed offset, for example the elements of an array.
 
 use core::arch::asm;
 
@@ -44,12 +44,11 @@ pub(crate) unsafe fn store_at<const BASE: usize>(index: usize, word: *mut ()) {
     }
 }
 
-/// Adds one to a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that
-/// runs this.
+/// Increments the word of 32 bits at a constant offset plus `index` in the calling CPU's block.
 ///
 /// # Safety
 ///
-/// The block has an atomic word at this offset, which may have the value that it has then.
+/// The block has an atomic word at this offset, for which the new value is valid.
 #[inline]
 pub(crate) unsafe fn increment_at<const BASE: usize>(index: usize) {
     // SAFETY: the GS base is that of the block (see `super::block`), which has a word at the offset
@@ -59,8 +58,8 @@ pub(crate) unsafe fn increment_at<const BASE: usize>(index: usize) {
     };
 }
 
-/// Takes one from a word of 32 bits at a constant offset plus `index` of the CPU-local block of the CPU that
-/// runs this. Returns whether it is zero now.
+/// Decrements the word of 32 bits at a constant offset plus `index` in the calling CPU's block. Returns true
+/// if the word is zero now.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
-//! Blocks in [`Spans`], for size classes from which a CPU takes whole batches.
+//! Blocks in [`Spans`], for CPUs that take whole batches of a size class.
 //!
 //! The first refills of a class by a CPU are small, and come from talc. So a program that has few blocks of
-//! many sizes needs no span, which is 64 KiB. No new spans are made while little memory is free.
+//! many sizes needs no spans, which have 64 KiB each. No new spans are made while little memory is free.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
@@ -46,7 +46,7 @@ impl Words for SpanWords {
     }
 }
 
-/// Allocates memory, if much memory is free; returns its address.
+/// Allocates memory if at least [`MIN_AVAILABLE`] bytes are free. Returns its address.
 fn claim(size: u64, align: u64) -> Option<u64> {
     paging::with(|memory| {
         let has_enough = memory.available() >= MIN_AVAILABLE;
@@ -89,7 +89,7 @@ impl SpanHeap {
         self.0.allocate(&mut SpanWords, class)
     }
 
-    /// Claims memory for the bitmap; `false` if there is none.
+    /// Claims memory for the bitmap. Returns false if there is no memory.
     fn claim_bitmap(&mut self) -> bool {
         let memory = paging::with(|memory| memory.direct_addresses());
         // Spans are aligned by their physical addresses.
@@ -100,7 +100,7 @@ impl SpanHeap {
         bitmap.map(|bitmap| self.0.set_bitmap(&mut SpanWords, bitmap, memory)).is_some()
     }
 
-    /// Frees a block; `false` if it is not in a span.
+    /// Frees a block. Returns false if the block is not in a span; then nothing has changed.
     ///
     /// # Safety
     ///

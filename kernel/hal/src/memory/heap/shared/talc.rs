@@ -1,5 +1,5 @@
-//! talc as the shared heap, with [spans](SpanHeap) for size classes from which CPUs take whole batches. Both
-//! free their pages again.
+//! talc as the shared heap, with [spans](SpanHeap) for CPUs that take whole batches of a size class. Both
+//! return unused pages to the frame allocator.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -15,7 +15,7 @@ use crate::memory::paging;
 /// Bytes of a claimed block that talc uses itself: tags, and in the first block its lists.
 const OVERHEAD: usize = 8 << 10;
 
-/// Number of free bytes at the end of a claimed block that makes talc give most of them back.
+/// Minimum number of free bytes at the end of a claimed block for which talc gives most of them back.
 const EXCESS: usize = 1 << 20;
 
 /// The allocator.
@@ -68,7 +68,8 @@ unsafe impl PageHeap for Talc {
 }
 
 impl Talc {
-    /// Frees a block that is not in a span. Not inlined, so that the path of the others needs few registers.
+    /// Frees a block that is not in a span. Not inlined, so that the path for blocks in spans needs few
+    /// registers.
     ///
     /// # Safety
     ///

@@ -1,5 +1,5 @@
 //! TLSF (two-level segregated fit, crate `rlsf`) as the shared heap. Allocating and freeing take a bounded
-//! number of instructions in every case. It keeps the pages that it has claimed.
+//! number of instructions in every case. TLSF never frees the pages that it has claimed.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, with_exposed_provenance_mut};
@@ -11,7 +11,8 @@ use crate::memory::heap::pages;
 /// beyond any memory.
 const FIRST_LEVEL: usize = 32;
 
-/// Number of parts of each size class. A found free block is larger than necessary by at most one part.
+/// Number of parts of each size class. A free block that the search finds is larger than necessary by at most
+/// one part.
 const SECOND_LEVEL: usize = 16;
 
 /// The allocator.
@@ -22,7 +23,8 @@ pub(in crate::memory::heap) struct Tlsf {
     available: usize,
 }
 
-/// Number of bytes that a block takes, its header included. With a larger alignment, the maximum.
+/// Number of bytes that a block takes, including its header. With an alignment above that of all blocks, this
+/// is the maximum.
 fn taken(layout: Layout) -> usize {
     let padding = layout.align().saturating_sub(rlsf::GRANULARITY / 2);
     (layout.size() + padding + rlsf::GRANULARITY / 2).next_multiple_of(rlsf::GRANULARITY)
@@ -82,7 +84,8 @@ unsafe impl PageHeap for Tlsf {
     unsafe fn try_resize_in_place(&mut self, block: *mut u8, layout: Layout, size: usize) -> bool {
         let Ok(new) = Layout::from_size_align(size, layout.align()) else { return false };
         if size > layout.size() {
-            // rlsf may move a block that grows: the bytes would be copied under the lock.
+            // rlsf may move a block that grows. Then it would copy the bytes under the lock, so a block never
+            // grows in place.
             return false;
         }
         // SAFETY: the block comes from this heap (contract), whose blocks are not null.

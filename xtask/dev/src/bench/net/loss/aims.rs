@@ -1,5 +1,5 @@
-//! The aims of throughput on lossy paths: at least the Linux guest's in each cell, and 1.2 times that in half
-//! of them.
+//! The aims of throughput on lossy paths: in each cell at least the throughput of the Linux guest, and in
+//! half of the cells 1.2 times that throughput.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use super::super::figures::Figures;
 use super::super::table;
 use super::super::topic::Table;
 
-/// Returns how many cells reach each aim, as JSON; `None` unless both systems were measured.
+/// Returns the number of cells that reach each aim, as JSON. Returns `None` unless both systems were
+/// measured.
 pub(in crate::bench::net) fn reached(figures: &Figures) -> Option<Value> {
     let rows =
         [Table::LossyFromServer, Table::LossyToServer].into_iter().flat_map(|table| figures.rows(table));

@@ -9,11 +9,11 @@ const RATE: u64 = 100_000_000;
 /// Round-trip times of the paths, in milliseconds.
 const ROUND_TRIPS: [u64; 2] = [10, 100];
 
-/// Random losses for throughput, as they are printed, with their frames of a million.
+/// Random losses for throughput: the printed text, and the number of lost frames in a million.
 const LOSSES: [(&str, u64); 4] = [("0.1 %", 1_000), ("1 %", 10_000), ("3 %", 30_000), ("10 %", 100_000)];
 
-/// Maximum random loss, in frames of a million, with which a flow has so few losses that chance decides when
-/// they are: several flows are measured then.
+/// Maximum random loss, in frames of a million, at which several flows are measured. With so little loss, a
+/// flow loses only a few frames, and its throughput depends on when chance loses them.
 const FEW_LOSSES: u64 = 1_000;
 
 /// Time limit of a flow whose throughput is measured, in milliseconds.
@@ -22,7 +22,7 @@ const THROUGHPUT_LIMIT: u64 = 10_000;
 /// Bytes of a flow whose throughput is measured.
 const THROUGHPUT_BYTES: u64 = 6 << 20;
 
-/// Bytes of a flow that does not end before its limit.
+/// Bytes of a flow that does not end before its time limit.
 const ENDLESS: u64 = u32::MAX as u64;
 
 /// Nanoseconds per millisecond.
@@ -46,7 +46,7 @@ pub(super) struct Cell {
     pub(super) row: String,
     pub(super) path: Impairments,
     pub(super) measure: Measure,
-    /// Number of flows: at the same time for fairness, else one after the other.
+    /// Number of flows. They run at the same time for fairness, and otherwise one after the other.
     pub(super) flows: u64,
     /// Bytes of each flow.
     pub(super) bytes: u64,
@@ -61,7 +61,7 @@ impl Cell {
     }
 }
 
-/// Returns all cells in groups; the systems are measured alternately, a group each.
+/// Returns all cells in groups. The systems take turns after each group.
 pub(super) fn groups(is_long: bool) -> Vec<(&'static str, Vec<Cell>)> {
     let [short, long] = ROUND_TRIPS.map(|round_trip| {
         [Table::LossyFromServer, Table::LossyToServer]
@@ -78,7 +78,7 @@ pub(super) fn groups(is_long: bool) -> Vec<(&'static str, Vec<Cell>)> {
     ]
 }
 
-/// Returns a path. Its queue holds as many bytes as the bottleneck sends in a round-trip time.
+/// Returns a path. Its queue has room for the bytes that the bottleneck sends in a round-trip time.
 fn path(round_trip_ms: u64, loss_ppm: u64) -> Impairments {
     Impairments {
         loss_ppm,
@@ -89,7 +89,7 @@ fn path(round_trip_ms: u64, loss_ppm: u64) -> Impairments {
     }
 }
 
-/// Returns a path with jitter of up to 1 ms, which holds each hundredth frame back for 2 ms.
+/// Returns a path with jitter of up to 1 ms, which holds back one in a hundred frames for 2 ms.
 fn reordering_path(round_trip_ms: u64) -> Impairments {
     Impairments {
         jitter_ns: MILLISECOND,

@@ -1,4 +1,5 @@
-//! The flows of a cell, by the client of `xtask/bench/net_bench`, and the figures that they yield.
+//! Runs the flows of a cell with the client of `xtask/bench/net_bench`, and computes figures from their
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use super::super::client::{self, RunResult};
 use super::super::server::RunningServer;
 use super::cells::{Cell, Measure};
 
-/// Time for which the client may take longer than its flows.
+/// Time that the client may take in addition to the time limit of its flows.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Result of a flow.
@@ -22,7 +23,7 @@ pub(super) struct FlowResult {
     pub(super) is_complete: bool,
 }
 
-/// Runs a flow of a cell, or all flows of one for fairness, at the same time.
+/// Runs one flow of a cell. In a cell for fairness, runs all its flows at the same time.
 pub(super) fn run(client: &Path, server: &RunningServer, cell: &Cell) -> Result<Vec<FlowResult>> {
     let mut command = Command::new(client);
     command.args(["client", &server.socket_address().to_string()]);
@@ -49,7 +50,7 @@ fn parse(line: &str) -> Option<FlowResult> {
     })
 }
 
-/// Returns the figures of flows, each with what its row's name ends with.
+/// Returns the figures of flows, each with the end of its row's name.
 pub(super) fn figures(measure: Measure, flows: &[FlowResult]) -> Vec<(&'static str, f64)> {
     match measure {
         Measure::Throughput => vec![("", throughput(flows))],
@@ -59,7 +60,7 @@ pub(super) fn figures(measure: Measure, flows: &[FlowResult]) -> Vec<(&'static s
     }
 }
 
-/// Returns megabytes per second.
+/// Returns the throughput in megabytes per second.
 fn throughput(flows: &[FlowResult]) -> f64 {
     let sum = |figure: fn(&FlowResult) -> f64| flows.iter().map(figure).sum::<f64>();
     sum(|flow| flow.bytes) / sum(|flow| flow.time_us).max(1.0)
@@ -77,8 +78,8 @@ fn time_of_95th(flows: &[FlowResult]) -> f64 {
     times.get((times.len() * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Returns Jain's index of fairness: 1 if all flows got the same, one `n`-th if one of `n` flows got
-/// everything.
+/// Returns Jain's index of fairness: 1 if all flows transferred the same amount, and `1 / n` if one of `n`
+/// flows transferred everything.
 fn jains_index(flows: &[FlowResult]) -> f64 {
     let sum: f64 = flows.iter().map(|flow| flow.bytes).sum();
     let squares: f64 = flows.iter().map(|flow| flow.bytes * flow.bytes).sum();

@@ -1,11 +1,11 @@
-//! One direction of the relay: a thread that receives frames, lets them pass the emulated path and sends
-//! them.
+//! One direction of the relay: a thread that receives frames, puts them on the emulated path, and sends them
+//! when they leave it.
 //!
 //! The thread sleeps in poll(2) until a frame arrives or the next frame leaves the path, whichever is first.
-//! The [`Emulator`] decides when a frame leaves, or that it is lost. It is behind a mutex: the suite replaces
-//! the path between measurements, and reads the counts. A sender that blocks delays this direction only.
-//! `max_lateness` shows whether the thread was scheduled in time: if it is large, the host was too busy for
-//! the measurement.
+//! The [`Emulator`] decides when a frame leaves, or that it is lost. The emulator is in a mutex, because the
+//! suite replaces the path between measurements and reads the counts. A sender that blocks delays only its
+//! own direction. `max_lateness` tells if the thread was scheduled in time: if it is large, the host was too
+//! busy for the measurement.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use super::emulator::{Emulator, Fate, Impairments};
 /// Maximum size of a frame in bytes: Ethernet's with a VLAN tag.
 const MAX_FRAME: usize = 1518;
 
-/// Maximum time until a thread sees that the relay ends.
+/// Maximum time until a thread notices that the relay ends.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Source of frames: a descriptor that can be polled. Each read returns one frame.
@@ -32,7 +32,7 @@ pub(super) trait Receiver: AsFd {
 
 /// Destination of frames.
 pub(super) trait Sender {
-    /// Sends a frame. One that the receiver cannot take is lost.
+    /// Sends a frame. A frame that the receiver cannot take is lost.
     fn send(&self, frame: &[u8]) -> io::Result<()>;
 }
 
@@ -42,7 +42,8 @@ pub(in crate::bench::net) struct FrameCounts {
     pub(in crate::bench::net) accepted: u64,
     pub(in crate::bench::net) lost: u64,
     pub(in crate::bench::net) dropped: u64,
-    /// Maximum time from when a frame should have left the path until it was sent.
+    /// Maximum delay from the time at which a frame should have left the path to the time at which it was
+    /// sent.
     pub(in crate::bench::net) max_lateness: Duration,
 }
 
@@ -81,17 +82,17 @@ impl Default for Direction {
 }
 
 impl Direction {
-    /// Replaces the path by an empty one.
+    /// Replaces the path by an empty one with new impairments.
     pub(super) fn impair(&self, impairments: Impairments, seed: u64) {
         *self.state() = State::new(impairments, seed);
     }
 
-    /// Returns the counts since the path was replaced.
+    /// Returns the counts of frames since the path was replaced.
     pub(super) fn counts(&self) -> FrameCounts {
         self.state().counts
     }
 
-    /// Ends the thread soon.
+    /// Makes the thread end, within [`STOP_INTERVAL`] if it does not block.
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -124,7 +125,7 @@ impl Direction {
         *count += 1;
     }
 
-    /// Takes a frame that has left the path.
+    /// Removes and returns a frame that has left the path.
     fn depart(&self) -> Option<Vec<u8>> {
         let mut state = self.state();
         let (now, time) = (self.now(), state.path.next_departure()?);

@@ -1,8 +1,8 @@
 //! A model of one direction of a network path: random loss, a bottleneck with a queue, delay, jitter and
 //! reordering.
 //!
-//! The model has no clock: frames arrive at times that the caller names, in nanoseconds since any point, and
-//! leave at times that follow from these and from a seed alone.
+//! The model has no clock. The caller passes the times at which frames arrive, in nanoseconds since any
+//! point. The times at which frames leave depend only on these arrival times and on a seed.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,18 +20,19 @@ const MILLION: u64 = 1_000_000;
 pub(in crate::bench::net) struct Impairments {
     /// Frames of a million that are lost at random before the queue.
     pub(in crate::bench::net) loss_ppm: u64,
-    /// Rate of the bottleneck in bits per second; `None` for one without limit.
+    /// Rate of the bottleneck in bits per second. `None` means no limit.
     pub(in crate::bench::net) rate: Option<u64>,
-    /// Bytes that fit in the bottleneck's queue, with the frame that is being transmitted; frames beyond are
-    /// dropped.
+    /// Size of the bottleneck's queue in bytes, including the frame that is being transmitted. A frame that
+    /// does not fit is dropped.
     pub(in crate::bench::net) queue_bytes: u64,
     /// Time from the bottleneck to the end of the path, in nanoseconds.
     pub(in crate::bench::net) delay_ns: u64,
-    /// Maximum further delay, in nanoseconds, uniformly distributed. It does not reorder frames.
+    /// Maximum additional delay, in nanoseconds. The additional delay is random, with a uniform distribution.
+    /// It does not reorder frames.
     pub(in crate::bench::net) jitter_ns: u64,
     /// Frames of a million that are held back, while later frames overtake them.
     pub(in crate::bench::net) reordering_ppm: u64,
-    /// Time for which such a frame is held back, in nanoseconds.
+    /// Time for which a frame is held back, in nanoseconds.
     pub(in crate::bench::net) reordering_ns: u64,
 }
 
@@ -60,7 +61,7 @@ pub(super) struct Emulator<Frame> {
 }
 
 impl<Frame> Emulator<Frame> {
-    /// Returns an empty path. Paths with the same seed treat the n-th frame alike.
+    /// Returns an empty path. Paths with the same seed and impairments treat their n-th frames alike.
     pub(super) fn new(impairments: Impairments, seed: u64) -> Self {
         Self {
             impairments,
@@ -72,12 +73,13 @@ impl<Frame> Emulator<Frame> {
         }
     }
 
-    /// Takes a frame of `size` bytes at the time `now`, which is not before that of an earlier call.
+    /// Puts a frame of `size` bytes on the path at the time `now`, and returns the frame's fate. `now` must
+    /// not be before the time of an earlier call.
     pub(super) fn arrive(&mut self, now: u64, size: u64, frame: Frame) -> Fate {
         let Impairments { loss_ppm, rate, queue_bytes, delay_ns, jitter_ns, reordering_ppm, reordering_ns } =
             self.impairments;
-        // Each frame takes three random numbers, so that the fate of the n-th does not depend on those
-        // before.
+        // Each frame uses three random numbers even if fewer are needed, so that the fate of the n-th frame
+        // does not depend on earlier frames.
         let [loss, jitter, order] = [(); 3].map(|()| self.random.u64(..));
         if scale(loss, MILLION) < loss_ppm {
             return Fate::Lost;
@@ -102,7 +104,7 @@ impl<Frame> Emulator<Frame> {
         self.frames.peek().map(|Reverse(departure)| departure.time)
     }
 
-    /// Removes the next frame that has left at the time `now`.
+    /// Removes and returns the next frame that has left the path by the time `now`.
     pub(super) fn depart(&mut self, now: u64) -> Option<Frame> {
         self.next_departure().filter(|&time| time <= now)?;
         self.frames.pop().map(|Reverse(departure)| departure.frame)
@@ -119,7 +121,8 @@ struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Returns the time at which a frame is transmitted; `None` if the queue has no room for it.
+    /// Returns the time at which the transmission of a frame ends. Returns `None` if the queue has no room
+    /// for the frame.
     fn transmit(&mut self, now: u64, size: u64, rate: Option<u64>, room: u64) -> Option<u64> {
         let Some(rate) = rate else { return Some(now) };
         while let Some((_, size)) = self.frames.pop_front_if(|(end, _)| *end <= now) {
@@ -135,12 +138,13 @@ impl Bottleneck {
     }
 }
 
-/// Maps a random number of 64 bits to one below `bound`; 0 if that is 0.
+/// Maps a random number of 64 bits to a number below `bound`. Returns 0 if `bound` is 0.
 fn scale(random: u64, bound: u64) -> u64 {
     u64::try_from((u128::from(random) * u128::from(bound)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// A frame on the path, ordered by time, and by arrival for the same time.
+/// A frame on the path. Frames are ordered by the time at which they leave, and frames with the same time by
+/// their arrival.
 #[derive(Debug)]
 struct Departure<Frame> {
     time: u64,
@@ -183,7 +187,7 @@ mod tests {
         reordering_ns: 0,
     };
 
-    /// Lets all frames leave, and returns each with its time.
+    /// Removes all frames from the path. Returns each frame with the time at which it leaves.
     fn departures(path: &mut Emulator<u64>) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         while let Some(time) = path.next_departure() {
@@ -193,7 +197,8 @@ mod tests {
         all
     }
 
-    /// Sends frames of 1,250 bytes each 100 µs, and returns those that leave.
+    /// Sends `count` frames of 1,250 bytes, one every 100 µs. Returns the frames that leave the path, with
+    /// their times.
     fn stream(impairments: Impairments, seed: u64, count: u64) -> Vec<(u64, u64)> {
         let mut path = Emulator::new(impairments, seed);
         for frame in 0..count {
@@ -218,7 +223,7 @@ mod tests {
         // The first frame is still being transmitted.
         assert_eq!(path.arrive(99_999, 1_250, 3), Fate::Dropped);
         assert_eq!(path.arrive(100_000, 1_250, 4), Fate::Accepted);
-        // The bottleneck was idle since 300 µs.
+        // The bottleneck has been idle since the time 300 µs.
         assert_eq!(path.arrive(1_000_000, 125, 5), Fate::Accepted);
         let expected = [(5_100_000, 1), (5_200_000, 2), (5_300_000, 4), (6_010_000, 5)];
         assert_eq!(departures(&mut path), expected);

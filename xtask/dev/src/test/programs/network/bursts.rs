@@ -1,4 +1,5 @@
-//! Bursts: more clients at once than the backlog of a listener, over a tap and through a forwarded port.
+//! Tests of bursts: more clients connect at once than the backlog of a listener holds, over a tap and through
+//! a forwarded port.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const CLIENTS: usize = 300;
 /// Number of clients with `--long`.
 const MANY_CLIENTS: usize = 5_000;
 
-/// Limit of the time until all clients are served. It only bounds how long a failed test hangs.
+/// Time limit for all clients to be served. It only bounds how long a failed test hangs.
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// The guest's memory in MiB.
@@ -25,7 +26,7 @@ const MEMORY: u64 = 512;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let clients = if long { MANY_CLIENTS } else { CLIENTS };
-    // The guest gives up a connection that it has not accepted within 10 s.
+    // The guest drops a connection that its program has not accepted within 10 s.
     let too_slow = || platform.is_slow().then(|| "the processor is emulated".to_owned());
     let name = format!("{platform}: a burst of {clients} clients over a tap");
     tests.add_unless(tap::reason_against().or_else(too_slow), name, move || {

@@ -1,5 +1,5 @@
-//! A DNS server on the host (RFC 1035). It resolves every name to the same address, and names that start with
-//! [`MANY`] to more addresses than fit into a datagram.
+//! A DNS server on the host (RFC 1035). The server resolves every name to the same address. A name that
+//! starts with [`MANY`] has more addresses in addition, more than fit into a datagram.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -9,10 +9,10 @@ use std::thread::{self, JoinHandle};
 /// The port of DNS servers, which only root may bind.
 const PORT: u16 = 53;
 
-/// Prefix of names that have many addresses. The first of these is the address of all other names.
+/// Prefix of names that have many addresses. Their first address is the address of all other names.
 const MANY: &[u8] = b"many";
 
-/// Number of their addresses.
+/// Number of addresses of a name with the prefix [`MANY`].
 const MANY_ADDRESSES: u8 = 100;
 
 /// Maximum size in bytes of a response over UDP without EDNS (RFC 1035 §2.3.4). All resolvers accept it.
@@ -24,36 +24,36 @@ const HEADER: usize = 12;
 /// Size of a question's type and class, which follow its name, in bytes.
 const TYPE_AND_CLASS: usize = 4;
 
-/// The question type of IPv4 addresses.
+/// The type of questions for IPv4 addresses.
 const A: [u8; 2] = [0, 1];
 
-/// Held by the server: there is only one port.
+/// Lock that a running server holds. Only one server can run, because there is only one port.
 static RUNNING: Mutex<()> = Mutex::new(());
 
-/// A server, which ends when this is dropped.
+/// A running server, which ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct DnsServer {
     /// The address of the server itself.
     own: Ipv4Addr,
     socket: UdpSocket,
     threads: Vec<JoinHandle<()>>,
-    /// The last field, because fields are dropped in their order: the socket must be closed before the next
-    /// server binds the same port.
+    /// Lock on [`RUNNING`]. It is the last field, because fields are dropped in their order: the socket must
+    /// be closed before the next server binds the same port.
     _running: MutexGuard<'static, ()>,
 }
 
 impl DnsServer {
-    /// Starts a server on the loopback interface that resolves every name to an address. Waits until no other
-    /// test runs one.
+    /// Starts a server on the loopback interface, which resolves every name to `address`. First waits until
+    /// no other test runs a server.
     ///
     /// # Errors
     ///
-    /// If this user may not bind the port, or another program has bound it.
+    /// Fails if this user may not bind the port, or if another program has bound it.
     pub(super) fn serve(address: Ipv4Addr) -> io::Result<Self> {
         Self::serve_at(Ipv4Addr::LOCALHOST, address)
     }
 
-    /// Starts a server as [`Self::serve`] does, but at an address of the host.
+    /// Starts a server as [`Self::serve`] does, but at the address `own` of the host.
     pub(super) fn serve_at(own: Ipv4Addr, address: Ipv4Addr) -> io::Result<Self> {
         let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let socket = UdpSocket::bind((own, PORT))?;
@@ -73,7 +73,7 @@ impl Drop for DnsServer {
         let is_sent = self.socket.send_to(b"", (self.own, PORT)).is_ok();
         let is_connected = TcpStream::connect((self.own, PORT)).is_ok();
         for thread in self.threads.drain(..).filter(|_| is_sent && is_connected) {
-            // The threads return nothing.
+            // An error is ignored: it only means that a thread has panicked, which is reported.
             let _: thread::Result<()> = thread.join();
         }
     }
@@ -91,13 +91,13 @@ fn answer_all(socket: &UdpSocket, address: Ipv4Addr) {
                     let _: io::Result<usize> = socket.send_to(&answer, from);
                 }
             }
-            // ICMP errors about earlier answers.
+            // ICMP errors about earlier answers are ignored.
             Err(_) => {}
         }
     }
 }
 
-/// Answers the question of each connection, until one has none.
+/// Answers the question on each connection. Ends at a connection without a question.
 fn serve_all(listener: &TcpListener, address: Ipv4Addr) {
     while let Ok((mut stream, _)) = listener.accept() {
         let mut size = [0; 2];
@@ -112,13 +112,13 @@ fn serve_all(listener: &TcpListener, address: Ipv4Addr) {
     }
 }
 
-/// Returns the response to a query: the address, or many addresses, or no record if the query is for another
-/// type than A. A response longer than `limit` bytes is truncated: it has no record, and the flag TC is set.
+/// Returns the response to a query: one address, or many addresses, or no record if the type of the question
+/// is not A. A response longer than `limit` bytes is truncated: it has no records, and the flag TC is set.
 fn answer(question: &[u8], address: Ipv4Addr, limit: usize) -> Option<Vec<u8>> {
     let name = question.get(HEADER..)?.iter().position(|&byte| byte == 0)? + 1;
     let end = HEADER + name + TYPE_AND_CLASS;
     let is_asked = question.get(HEADER + name..end)?.starts_with(&A);
-    // A response, recursion desired and available; one question, answers or none.
+    // The header: a response, with recursion desired and available, one question, and a number of answers.
     let is_many = question.get(HEADER + 1..)?.starts_with(MANY);
     let count = if is_many { MANY_ADDRESSES } else { 1 } * u8::from(is_asked);
     let header = |flags, count| -> Option<Vec<u8>> {
@@ -127,7 +127,8 @@ fn answer(question: &[u8], address: Ipv4Addr, limit: usize) -> Option<Vec<u8>> {
     };
     let mut answer = header(0x81, count)?;
     for last in 0..count {
-        // The name of the question, type A, class IN, for a minute, four bytes.
+        // An answer: a pointer to the name of the question, type A, class IN, valid for a minute, four bytes
+        // of data.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
         let other = Ipv4Addr::new(192, 0, 2, last);
         answer.extend(if last == 0 { address } else { other }.octets());

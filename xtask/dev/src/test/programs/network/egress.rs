@@ -1,5 +1,5 @@
-//! The egress policy of uhyve, which limits the hosts that a guest connects to. It also holds for guests in
-//! QEMU.
+//! Tests of uhyve's egress policy, which limits the hosts to which a guest can connect. The policy also holds
+//! for guests in QEMU.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -16,10 +16,10 @@ use super::server_guest;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
 
-/// Error of a connection to a closed address.
+/// Error text of a connection to an address that the policy denies.
 const UNREACHABLE: &str = "No route to host";
 
-/// A test of a platform.
+/// A test that runs on a platform.
 type Test = fn(&TestPlatform<'_>) -> Result<()>;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
@@ -35,13 +35,13 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     }
 }
 
-/// An address of the host that is not its loopback's.
+/// Returns an address of the host that is not on its loopback interface.
 fn own_address() -> Option<IpAddr> {
     let addresses = host_network::addresses().ok()?;
     addresses.into_iter().find(|address| address.is_ipv4() && !address.is_loopback())
 }
 
-/// A server at an address of the host, and its client.
+/// Returns a listener at an address of the host, and a guest that connects to it.
 fn server_and_client<'a>(
     platform: &'a TestPlatform<'_>,
     keys: &[&str],
@@ -52,7 +52,7 @@ fn server_and_client<'a>(
     Ok((listener, client.network_keys(keys)))
 }
 
-/// Warning about a closed address.
+/// Returns the warning about an address that the policy denies.
 fn warning(address: IpAddr) -> String {
     format!("the guest may not connect to {address}")
 }
@@ -60,12 +60,12 @@ fn warning(address: IpAddr) -> String {
 fn opens_address_of_the_host(platform: &TestPlatform<'_>) -> Result<()> {
     let allow = format!("allow={}", own_address().context("no address")?);
     let (listener, client) = server_and_client(platform, &["egress=none", &allow])?;
-    // Without a connection the thread waits until xtask ends.
+    // If there is no connection, the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     client.expect(0, &[BODY]).map(drop)
 }
 
-/// Without the rule that allows the address, the guest does not reach it.
+/// Without a rule that allows the host's address, the guest cannot connect to it.
 fn closes_address_of_the_host(platform: &TestPlatform<'_>) -> Result<()> {
     let (listener, client) = server_and_client(platform, &[])?;
     let address = listener.local_addr()?;
@@ -85,7 +85,8 @@ fn serves_without_egress(platform: &TestPlatform<'_>) -> Result<()> {
     server_guest::during(&guest, greet, || http::exit(address)).map(drop)
 }
 
-/// A link-local address, at which clouds have a service that hands out the host's credentials.
+/// The guest cannot connect to the link-local address at which clouds have a service that hands out the
+/// host's credentials.
 fn refuses_a_closed_address(platform: &TestPlatform<'_>) -> Result<()> {
     let address = Ipv4Addr::new(169, 254, 169, 254);
     let client = platform.guest("http_client", &[&format!("http://{address}/")]).memory(64).connected();

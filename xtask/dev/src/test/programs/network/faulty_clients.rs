@@ -1,5 +1,5 @@
-//! Clients that stop in the middle, send slowly, do not read, or reset the connection. Others are served
-//! meanwhile, and no memory is leaked.
+//! Tests of clients that stop in the middle of a request, send slowly, do not read, or reset the connection.
+//! Other clients are served meanwhile, and no memory is leaked.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,24 +22,24 @@ const HALF: &[u8] = b"GET /bytes/100000 HTTP/1.1\r\nHost: te";
 /// A request for a response that is larger than all buffers.
 const LARGE: &[u8] = b"GET /bytes/1000000000 HTTP/1.1\r\nHost: test\r\n\r\n";
 
-/// The server's timeout in milliseconds: it passes within the test.
+/// The server's timeout in milliseconds. It is so short that it expires during the test.
 const TIMEOUT: u64 = 2_000;
 
-/// A client that is delayed by the host for this long may meet the server's timeout, and its result does not
-/// count.
+/// If the host delays a client by this time or longer, the client may run into the server's timeout, so its
+/// result does not count.
 const DELAYED: Duration = Duration::from_millis(TIMEOUT / 2);
 
-/// Time between two bytes of a slow request, which arrives within the server's timeout.
+/// Time between two bytes of a slow request. The whole request arrives within the server's timeout.
 const WRITE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Time between two slow reads of the response. The server allows more time for a response than for a
 /// request.
 const READ_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of attempts of a slow client: on a busy machine the timeout may pass.
+/// Number of attempts of a slow client. On a busy machine, the timeout may expire in one of them.
 const ATTEMPTS: usize = 3;
 
-/// Beginning of the response after the server's timeout.
+/// Beginning of the server's response after its timeout.
 const TIMED_OUT: &str = "HTTP/1.1 408 ";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
@@ -59,7 +59,7 @@ fn all_kinds(address: SocketAddr) -> Result<()> {
     // All connections are still open.
     let answer = served(address).context("other clients are not served any more")?;
     ensure!(answer.len() == 1000, "{} bytes", answer.len());
-    // Incomplete requests get the response of the timeout.
+    // Incomplete requests get the response to a timeout.
     for mut stream in half {
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
@@ -71,7 +71,7 @@ fn all_kinds(address: SocketAddr) -> Result<()> {
     full.iter().try_for_each(is_closed)
 }
 
-/// Opens connections and sends something on each.
+/// Opens [`CLIENTS`] connections, sends `bytes` on each, and returns the connections.
 fn many(address: SocketAddr, bytes: &[u8]) -> Result<Vec<TcpStream>> {
     let client = || loop {
         let mut stream = http::with_retries(|| http::connect(address))?;
@@ -84,7 +84,7 @@ fn many(address: SocketAddr, bytes: &[u8]) -> Result<Vec<TcpStream>> {
     (0..CLIENTS).map(|_| client()).collect()
 }
 
-/// An ordinary client.
+/// Requests a response as an ordinary client, and returns its body.
 fn served(address: SocketAddr) -> Result<Vec<u8>> {
     let start = Instant::now();
     match http::get(address, "/bytes/1000") {
@@ -93,7 +93,7 @@ fn served(address: SocketAddr) -> Result<Vec<u8>> {
     }
 }
 
-/// A client that sends its request byte by byte gets its response.
+/// A client that sends its request byte by byte gets the response.
 fn slow_client(address: SocketAddr) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let start = Instant::now();
@@ -112,7 +112,7 @@ fn slow_client(address: SocketAddr) -> Result<()> {
     bail!("none of {ATTEMPTS} slow clients met the timeout")
 }
 
-/// Sends a request and reads its response slowly.
+/// Sends a request slowly and reads the response slowly.
 fn send_slowly(address: SocketAddr) -> Result<Vec<u8>> {
     let mut stream = http::connect(address)?;
     for byte in b"GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n" {
@@ -130,7 +130,8 @@ fn send_slowly(address: SocketAddr) -> Result<Vec<u8>> {
     }
 }
 
-/// Clients that close with unread bytes: Linux then resets the connection (RFC 1122, section 4.2.2.13).
+/// Clients close their connections with unread bytes. Linux then resets the connections (RFC 1122, section
+/// 4.2.2.13).
 fn reset(address: SocketAddr) -> Result<()> {
     for stream in many(address, LARGE)? {
         (&stream).read_exact(&mut [0; 100])?;

@@ -1,4 +1,4 @@
-//! `-p 0:PORT`: `run` forwards a free port of the host, and prints it.
+//! Tests `-p 0:PORT`: `run` chooses a free port of the host, forwards it, and prints it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -29,7 +29,8 @@ fn is_served(platform: &str, image: &Path) -> Result<()> {
     running.end()?.check(0, &[])
 }
 
-/// The address at which the host reaches a port of the guest, from the line that `run` prints about it.
+/// Returns the address at which the host reaches a port of the guest, from the line that `run` prints about
+/// that port.
 pub(super) fn address_of(running: &ChildProcess, guest_port: u16) -> Result<SocketAddr> {
     let line = running.error_line(&format!("is forwarded to port {guest_port} of the guest"))?;
     let port = line.split_once("port ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! The host's loopback interface: a guest reaches it only with `host-loopback`, and then by name.
+//! Tests that a guest reaches the host's loopback interface only with `host-loopback`, and then by name.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,7 +21,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     });
 }
 
-/// The client of a URL.
+/// Returns a guest that requests a URL of the listener by the name `host`.
 fn client<'a>(platform: &'a TestPlatform<'_>, host: &str, listener: &TcpListener) -> Result<TestGuest<'a>> {
     let url = format!("http://{host}:{}/", listener.local_addr()?.port());
     Ok(platform.guest("http_client", &[&url]).memory(64).connected())
@@ -31,12 +31,12 @@ fn client<'a>(platform: &'a TestPlatform<'_>, host: &str, listener: &TcpListener
 fn reaches_opened_loopback(platform: &TestPlatform<'_>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let client = client(platform, HOST_NAME, &listener)?.host_loopback();
-    // Without a connection the thread waits until xtask ends.
+    // If there is no connection, the thread waits until xtask ends.
     thread::spawn(move || listener.accept().map(|(stream, _)| answer(&stream)));
     client.expect(0, &[BODY]).map(drop)
 }
 
-/// The name of the host is unknown, and the gateway is not the host.
+/// Without the option, the name of the host is unknown, and the gateway's address does not lead to the host.
 fn does_not_reach_closed_loopback(platform: &TestPlatform<'_>) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     listener.set_nonblocking(true)?;

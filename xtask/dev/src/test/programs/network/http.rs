@@ -12,8 +12,8 @@ use super::{TIMEOUT, uninterrupted};
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Timeout of the first attempt to reach a server that may not be ready: uhyve may accept the connection
-/// before the guest has an address.
+/// Timeout of the first attempt to reach a server that may not be ready. Without a timeout, the attempt could
+/// hang: uhyve may accept the connection before the guest has an address.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A response.
@@ -32,7 +32,7 @@ impl Connection {
         Ok(Self(BufReader::new(connect(address)?)))
     }
 
-    /// [`Self::new`] with another timeout.
+    /// Connects as [`Self::new`] does, with another timeout.
     fn within(address: SocketAddr, timeout: Duration) -> Result<Self> {
         Ok(Self(BufReader::new(connect_within(address, timeout)?)))
     }
@@ -80,7 +80,8 @@ impl Connection {
         Ok(Response { status, body })
     }
 
-    /// Waits for the end of the connection, or for a byte of a response; tells which.
+    /// Waits for the end of the connection or for a byte of a response. Returns true if the connection has
+    /// ended.
     pub(super) fn ends(&self) -> Result<bool> {
         match uninterrupted(|| self.0.get_ref().peek(&mut [0])) {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
@@ -107,7 +108,7 @@ pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
     connect_within(address, TIMEOUT)
 }
 
-/// [`connect`] with another timeout.
+/// Connects as [`connect`] does, with another timeout.
 pub(super) fn connect_within(address: SocketAddr, time: Duration) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, time)?;
     stream.set_read_timeout(Some(time))?;
@@ -121,20 +122,20 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     Connection::new(address)?.get(path)
 }
 
-/// [`get`] with another timeout.
+/// Gets the body as [`get`] does, with another timeout.
 pub(super) fn get_within(address: SocketAddr, path: &str, timeout: Duration) -> Result<Vec<u8>> {
     Connection::within(address, timeout)?.get(path)
 }
 
-/// Repeats [`get`] until it succeeds. A VMM accepts connections to a forwarded port before the guest is
-/// ready, and then drops them.
+/// Repeats [`get`] until it succeeds. Repetitions are necessary because a VMM accepts connections to a
+/// forwarded port before the guest is ready, and then drops them.
 pub(super) fn get_with_retries(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     with_timeouts(|timeout| get_within(address, path, timeout))
 }
 
 /// Returns the timeout of an attempt to reach a server that may not be ready. The first attempt began at
-/// `start`; each one may take as long as all before it together. With short timeouts, a guest that needs a
-/// second for an answer would be kept busy by abandoned connections.
+/// `start`. Each attempt may take as long as all earlier attempts together. With short timeouts, abandoned
+/// connections would keep a slow guest busy, such as one that needs a second for an answer.
 pub(super) fn attempt_timeout(start: Instant) -> Duration {
     start.elapsed().max(FIRST_TIMEOUT)
 }
@@ -144,8 +145,9 @@ pub(super) fn with_retries<T>(mut action: impl FnMut() -> Result<T>) -> Result<T
     with_timeouts(|_| action())
 }
 
-/// [`with_retries`] of an action that reaches a server that may not be ready, even if the program that
-/// forwards the port accepts its connection already. The action gets the timeout of the attempt.
+/// Repeats an action as [`with_retries`] does, and passes the timeout of the attempt to the action. This is
+/// for actions that connect to a server that may not be ready, although the program that forwards the port
+/// accepts the connection already.
 pub(super) fn with_timeouts<T>(mut action: impl FnMut(Duration) -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -158,14 +160,14 @@ pub(super) fn with_timeouts<T>(mut action: impl FnMut(Duration) -> Result<T>) ->
     }
 }
 
-/// Asks a server to end.
+/// Requests a server to end.
 pub(super) fn exit(address: SocketAddr) -> Result<()> {
     let answer = Connection::new(address)?.ask("POST /exit", b"")?;
     ensure!(answer == Response { status: 200, body: b"goodbye\n".to_vec() }, "{answer:?}");
     Ok(())
 }
 
-/// Reads until the end or the reset of the connection.
+/// Reads until the end or the reset of the connection, and returns the bytes.
 pub(super) fn rest(mut stream: &TcpStream) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {

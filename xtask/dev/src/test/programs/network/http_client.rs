@@ -1,4 +1,4 @@
-//! `http_client` in a guest, with servers on the host.
+//! Tests of `http_client` in a guest, with servers on the host.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,14 +22,14 @@ use xtask::process;
 /// Body of the server's responses.
 pub(super) const BODY: &str = "as it was sent\n";
 
-/// Limit of the time to the response. A guest that connected before it had an address used to wait for ten
-/// seconds although it got the address at once.
+/// Maximum time until the response. It is below ten seconds, the time that a guest would lose if it waited
+/// for a timeout of its first attempt to get an address.
 const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// Number of attempts: a busy machine may take as long, but not every time.
+/// Number of attempts. A busy machine may take longer than [`MAX_TIME`], but not in each attempt.
 const ATTEMPTS: usize = 3;
 
-/// Creates certificates, and serves HTTPS.
+/// Program that creates certificates and serves HTTPS.
 const OPENSSL: &str = "openssl";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
@@ -53,7 +53,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     });
 }
 
-/// The client gets the response in time.
+/// The client gets the response within [`MAX_TIME`].
 fn responds_in_time(platform: &TestPlatform<'_>) -> Result<()> {
     for _ in 1..ATTEMPTS {
         let (time, _) = connect_at_start(platform)?;
@@ -67,8 +67,8 @@ fn responds_in_time(platform: &TestPlatform<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The client, which does not have an address yet when it connects, gets the response. Returns how long that
-/// took.
+/// Runs a client that connects before the guest has an address. The client gets the response. Returns the
+/// time that it took.
 fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -80,12 +80,14 @@ fn connect_at_start(platform: &TestPlatform<'_>) -> Result<(Duration, Outcome)> 
     Ok((start.elapsed(), outcome))
 }
 
-/// A DNS server on the host's loopback that resolves every name to the gateway, or why there is none.
+/// Starts a DNS server on the host's loopback interface, which resolves every name to the gateway. Returns
+/// the reason if it cannot be started.
 fn name_server() -> Result<DnsServer, String> {
     DnsServer::serve(GATEWAY).map_err(|error| format!("the port of name servers: {error}"))
 }
 
-/// The client resolves a name, which takes an address of its own first, and for many addresses a connection.
+/// The client resolves a name. For that, the guest first needs its own address. If the name has many
+/// addresses, it also needs a TCP connection to the name server.
 fn resolves_name(platform: &TestPlatform<'_>, name: &str) -> Result<()> {
     let _server = name_server().map_err(anyhow::Error::msg)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -120,7 +122,7 @@ pub(super) fn answer(mut stream: &TcpStream) -> Result<()> {
     Ok(())
 }
 
-/// An HTTPS server, which ends when this is dropped.
+/// An HTTPS server, which is killed when this value is dropped.
 struct HttpsServer(Child);
 
 impl HttpsServer {
@@ -139,13 +141,14 @@ impl HttpsServer {
 
 impl Drop for HttpsServer {
     fn drop(&mut self) {
-        // If it has ended already there is nothing to kill.
+        // Both calls may fail if the server has ended already, which is not an error.
         let _: std::io::Result<()> = self.0.kill();
         let _: std::io::Result<std::process::ExitStatus> = self.0.wait();
     }
 }
 
-/// The client accepts a server whose certificate it knows, and no other one.
+/// The client accepts a server whose certificate it knows, and rejects a server whose certificate it does not
+/// know.
 fn verifies_certificate(platform: &TestPlatform<'_>) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let name = format!("subjectAltName=IP:{GATEWAY}");

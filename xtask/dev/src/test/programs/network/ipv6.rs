@@ -1,5 +1,5 @@
-//! A server that is reached over IPv6: by a configured address, its link-local address, and an autoconfigured
-//! address.
+//! Tests of a server that clients reach over IPv6: at a configured address, at its link-local address, and at
+//! an autoconfigured address.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -13,11 +13,11 @@ use super::{http, packets, server_guest};
 use crate::test::platform::TestPlatform;
 use crate::test::tap_nic::TapNic;
 
-/// Hop limit of router advertisements, which shows that the router is on the same link (RFC 4861, section
-/// 6.1.2).
+/// Hop limit of router advertisements. This value shows the receiver that the router is on the same link (RFC
+/// 4861, section 6.1.2).
 const HOP_LIMIT: u8 = 255;
 
-/// The address is configured.
+/// The server has a configured address.
 pub(super) fn configured(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let (addresses, gateway) = (vec![(IpAddr::V6(tap.guest_v6()), 64)], IpAddr::V6(tap.host_v6()));
@@ -25,13 +25,13 @@ pub(super) fn configured(platform: &TestPlatform<'_>) -> Result<()> {
     served(platform, nic, (tap.guest_v6(), PORT).into(), || Ok(()))
 }
 
-/// The address is the link-local one.
+/// Clients use the server's link-local address.
 pub(super) fn link_local(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     served(platform, tap.nic(), link_local_address(&tap)?.into(), || Ok(()))
 }
 
-/// The guest derives the address from a router advertisement.
+/// The guest derives the server's address from a router advertisement.
 pub(super) fn autoconfigured(platform: &TestPlatform<'_>) -> Result<()> {
     let tap = Tap::new()?;
     let guest = link_local_address(&tap)?;
@@ -44,7 +44,7 @@ fn link_local_address(tap: &Tap) -> Result<SocketAddrV6> {
     Ok(SocketAddrV6::new(tap.guest_link_local(), PORT, 0, tap.index()?))
 }
 
-/// Runs a server and sends it requests until one succeeds, each after `before`.
+/// Runs a server, and sends it requests until a request succeeds. Calls `before` before each request.
 fn served(
     platform: &TestPlatform<'_>,
     nic: TapNic,

@@ -1,5 +1,5 @@
-//! `kv`, the service of `docs/tutorial.md`: requests of several clients, metrics, and an end in order by
-//! SIGTERM.
+//! Tests of `kv`, the service of `docs/tutorial.md`: requests of several clients, metrics, and an orderly end
+//! by SIGTERM.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -25,7 +25,7 @@ fn start(platform: &TestPlatform<'_>, options: &[&str]) -> Result<ChildProcess> 
     ChildProcess::start(xtask(&words)?, ChildInput::Nothing, LIMIT)
 }
 
-/// The collector is at the host's loopback, which is opened to the guest.
+/// The service sends its metrics to a collector on the host's loopback interface, which the guest may reach.
 fn reports(platform: &TestPlatform<'_>) -> Result<()> {
     let collector = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     collector.set_read_timeout(Some(LIMIT))?;
@@ -33,7 +33,7 @@ fn reports(platform: &TestPlatform<'_>) -> Result<()> {
     let running = start(platform, &["--net", "user,host-loopback", "--env", &metrics])?;
     let mut datagram = [0; 256];
     running.has_printed(b"listening on port 7379\n")?;
-    // The second one is sent 1 s later: the program waits for the signal by then.
+    // The second datagram is sent 1 s later. By then, the program waits for the signal.
     receive(&collector, &mut datagram).context("the collector")?;
     let length = receive(&collector, &mut datagram).context("the collector")?;
     let text = String::from_utf8_lossy(&datagram[..length]);
@@ -42,7 +42,8 @@ fn reports(platform: &TestPlatform<'_>) -> Result<()> {
     running.end()?.check(0, &["0 keys after 0 requests"])
 }
 
-/// Receives a datagram. With a timeout, a call of Linux that a signal has interrupted is not made again.
+/// Receives a datagram. Repeats the call if a signal interrupts it: Linux does not restart a call with a
+/// timeout.
 fn receive(socket: &UdpSocket, datagram: &mut [u8]) -> io::Result<usize> {
     loop {
         match socket.recv(datagram) {
@@ -61,12 +62,12 @@ fn serves(platform: &TestPlatform<'_>) -> Result<()> {
     let answers = ask(address, "GET colour\nEXPIRE colour 0\nGET colour\nSET shape round\n")?;
     ensure!(answers == ["VALUE light blue", "OK", "NONE", "OK"], "{answers:?}");
     running.signal("TERM")?;
-    // The expired value may be swept before.
+    // The number of keys is not checked, because the expired value may have been removed already.
     let outcome = running.end()?;
     outcome.check(0, &[" keys after "])
 }
 
-/// The answers to requests, a line each, on a connection of their own.
+/// Sends requests, one per line, on a new connection. Returns the answers.
 fn ask(address: SocketAddr, requests: &str) -> Result<Vec<String>> {
     let mut client = TcpStream::connect(address)?;
     client.set_read_timeout(Some(TIMEOUT))?;

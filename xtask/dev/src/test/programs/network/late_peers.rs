@@ -1,5 +1,5 @@
-//! Many peers that connect at once and are late to complete the handshake, with little memory: all are
-//! served.
+//! Tests that all of many peers are served that connect at once and complete the handshake late, although the
+//! guest has little memory.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,29 +17,29 @@ use super::tap::Tap;
 use super::{http, load, server_guest};
 use crate::test::platform::TestPlatform;
 
-/// Number of peers: more than the guest has memory for half-open connections.
+/// Number of peers: more than the number of half-open connections for which the guest has memory.
 const PEERS: u16 = 500;
 
 /// The guest's memory in MiB.
 const MEMORY: u64 = 64;
 
-/// Time from a SYN-ACK to its acknowledgement: less than the second after which the guest may give up a peer,
-/// and more than many peers take.
+/// Time from a SYN-ACK to its acknowledgement. It is longer than most peers take, but shorter than the second
+/// after which the guest may give up a peer.
 const DELAY: Duration = Duration::from_millis(250);
 
 /// If this process was paused for longer, its peers may have been too late.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
-/// Number of bursts that may be repeated because of a pause.
+/// Maximum number of bursts that are repeated because of a pause.
 const MAX_REPEATS: u16 = 5;
 
-/// Interval at which peers repeat segments that were not answered.
+/// Interval at which peers repeat unanswered segments.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Limit of the duration. It only bounds how long a failed test hangs.
+/// Time limit. It only bounds how long a failed test hangs.
 const TIMEOUT: Duration = Duration::from_secs(100);
 
-/// The request of each peer: an even number of bytes.
+/// The request of each peer. It has an even number of bytes, as the checksum requires.
 const REQUEST: &[u8] = b"GET /bytes/100 HTTP/1.1\r\nHost: guests\r\nConnection: close\r\n\r\n";
 
 /// Initial sequence number of the peers.
@@ -63,12 +63,12 @@ pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
-/// State of a peer, named after the event that it waits for.
+/// State of a peer. The comments name the event for which the peer waits.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// The SYN-ACK.
     SynSent,
-    /// Its own delay; with the sequence number to acknowledge.
+    /// The end of its own delay. Has the sequence number to acknowledge.
     Delayed { since: Instant, acknowledged: u32 },
     /// The response.
     Requested { acknowledged: u32 },
@@ -78,11 +78,11 @@ enum State {
 #[derive(Debug)]
 struct Burst {
     target: (Ipv4Addr, u16),
-    /// Address of all peers; each has a port.
+    /// Address of all peers. Each peer has its own port.
     address: Ipv4Addr,
     sender: OwnedFd,
     receiver: OwnedFd,
-    /// Peers that are not served, by port.
+    /// Peers that are not served yet, by port.
     peers: BTreeMap<u16, State>,
 }
 
@@ -95,8 +95,8 @@ impl Burst {
         Ok(Self { target, address: Ipv4Addr::new(198, 18, high, low), sender, receiver, peers })
     }
 
-    /// Connects all peers at once. Returns false if this process was paused meanwhile: the result is then not
-    /// valid. Fails if a peer is reset or not served.
+    /// Connects all peers at once. Fails if a peer is reset or not served. Returns false if this process was
+    /// paused meanwhile, because the result is then invalid.
     fn run(mut self) -> Result<bool> {
         let start = Instant::now();
         let (mut repeated, mut last) = (start, start);
@@ -117,7 +117,7 @@ impl Burst {
         Ok(true)
     }
 
-    /// Sends what each peer waits to be answered, since the host or the guest may have dropped it.
+    /// Sends the unanswered segment of each peer again, because the host or the guest may have dropped it.
     fn repeat(&self) -> Result<()> {
         self.peers.iter().try_for_each(|(&port, state)| match *state {
             State::SynSent => self.send(port, SYN, (FIRST, 0), &[]),
@@ -150,7 +150,7 @@ impl Burst {
         }
     }
 
-    /// A segment of the guest.
+    /// Handles a segment that the guest has sent.
     fn take(&mut self, segment: &Segment<'_>) -> Result<()> {
         let (_, port) = segment.destination;
         let Some(state) = self.peers.get_mut(&port) else { return Ok(()) };
@@ -168,7 +168,7 @@ impl Burst {
         Ok(())
     }
 
-    /// Completes the handshakes whose delay is over, with a request.
+    /// Completes the handshake of each peer whose delay is over, with a segment that contains the request.
     fn acknowledge(&mut self) -> Result<()> {
         let due = self.peers.iter().filter_map(|(&port, state)| match *state {
             State::Delayed { since, acknowledged } if since.elapsed() >= DELAY => Some((port, acknowledged)),
@@ -185,7 +185,7 @@ impl Burst {
         let (source, destination) = ((self.address, port), self.target);
         let packet = Segment { source, destination, flags, sequence, acknowledged, data }.packet();
         match sendto(&self.sender, &packet, SendFlags::empty(), &SocketAddrV4::new(self.target.0, 0)) {
-            // The transmit queue is full.
+            // With `ENOBUFS`, the transmit queue is full, and the packet is lost.
             Ok(_) | Err(Errno::NOBUFS) => Ok(()),
             Err(error) => Err(error).context("a packet cannot be sent"),
         }

@@ -1,4 +1,4 @@
-//! A check whether `httpd` serves requests in a machine with a given size of memory.
+//! Checks if `httpd` serves requests in a machine with a given size of memory.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -16,11 +16,11 @@ use xtask::user_network::UserNetwork;
 /// Time between two attempts to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Network of the guest, with packets of the usual size: their buffers take memory.
+/// Network of the guest. Packets have the usual size, because their buffers need memory.
 const NETWORK: &str = "user,mtu=1500";
 
-/// Runs `httpd` in a machine with a network device, and requests its page and then its end. Returns true if
-/// the server did both.
+/// Runs `httpd` in a machine with a network device. Requests its page, and then its end. Returns true if both
+/// succeeded.
 pub(in crate::test) fn serves(uhyve: &Path, guest: Guest) -> Result<bool> {
     let NetworkPath::Port(port) = NetworkPath::port()? else { bail!("there is no port") };
     let forward = format!("127.0.0.1:{port}:8080").parse().map_err(Error::msg)?;
@@ -32,8 +32,8 @@ pub(in crate::test) fn serves(uhyve: &Path, guest: Guest) -> Result<bool> {
         let (start, mut is_served) = (Instant::now(), false);
         while !running.is_finished() {
             is_served = is_served || http::get_within(address, "/", http::attempt_timeout(start)).is_ok();
-            // The machine may end before the response is transmitted. Then only the exit code shows the
-            // success.
+            // The machine may end before the response to the request to end is transmitted. Then only the
+            // exit code shows the success.
             if !is_served || http::exit(address).is_err() {
                 thread::sleep(RETRY_INTERVAL);
             }

@@ -1,4 +1,4 @@
-//! Many connections: at the same time, and one after the other. None of them leaks memory.
+//! Tests of many connections, at the same time and one after the other. They must not leak memory.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -19,7 +19,7 @@ pub(super) const PORT: u16 = 8080;
 /// Number of connections at the same time.
 const AT_ONCE: usize = 1_000;
 
-/// Number of file descriptors that they need, which is above the usual limit.
+/// Number of file descriptors for [`AT_ONCE`] connections, which is above the usual limit.
 const DESCRIPTORS: u64 = 4_096;
 
 /// Number of connections one after the other.
@@ -28,15 +28,15 @@ const IN_A_ROW: usize = 10_000;
 /// Number of connections one after the other if the processor is emulated.
 const FEW_IN_A_ROW: usize = 2_000;
 
-/// Added to the time limit of other guests.
+/// Extension of the time limit of the guest.
 const MORE_TIME: Duration = Duration::from_secs(240);
 
-/// Growth of a server's memory, in bytes, that is accepted after its clients are gone: caches and fragments.
-/// A leaked connection is 16 KiB or more.
+/// Maximum growth of a server's memory in bytes after its clients are gone, for caches and fragmentation. A
+/// leaked connection would be 16 KiB or more.
 const MAX_KEPT: u64 = 2 << 20;
 
-/// Limit of the time until the memory is free again: connections stay up to 100 s in TIME-WAIT or without a
-/// response of their peer.
+/// Time limit for the memory to become free again. Connections stay up to 100 s, in TIME-WAIT or without a
+/// response from their peer.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(150);
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
@@ -47,13 +47,14 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     tests.add(name, move || in_a_row_of(platform, in_a_row));
 }
 
-/// A server for many clients, with a long idle timeout.
+/// Returns a guest with a server for many clients, which has a long idle timeout.
 pub(super) fn httpd<'a>(platform: &'a TestPlatform<'_>, mebibytes: u64) -> TestGuest<'a> {
     let guest = platform.guest("httpd", &[]).memory(mebibytes).more_time(MORE_TIME);
     guest.variable("HTTPD_TIMEOUT=60000").variable("HTTPD_CONNECTIONS=4096")
 }
 
-/// Runs a test twice against one server. The first run fills caches; the second one must not use more memory.
+/// Runs a test twice against the same server. The first run fills caches; the second run must not use more
+/// memory.
 pub(super) fn twice(
     path: &NetworkPath,
     guest: TestGuest<'_>,
@@ -70,7 +71,7 @@ pub(super) fn twice(
     server_guest::during(&guest, run, || http::exit(address)).map(drop)
 }
 
-/// Free memory of the server, once it no longer grows.
+/// Waits until the server's free memory no longer grows, and returns its size.
 pub(super) fn settled(address: SocketAddr, free: impl Fn(SocketAddr) -> Result<u64>) -> Result<u64> {
     let mut size = free(address)?;
     loop {
@@ -103,8 +104,8 @@ pub(super) fn is_released(
     }
 }
 
-/// The server's memory that is not in use, in however many pieces: the connection that asks uses chunks
-/// between free ones.
+/// Returns the size of the server's unused memory. All pieces count, also small ones: the connection of this
+/// request itself uses chunks between free ones.
 pub(super) fn available(address: SocketAddr) -> Result<u64> {
     let text = String::from_utf8(http::get_with_retries(address, "/available")?)?;
     text.trim().parse().with_context(|| text.clone())
@@ -119,7 +120,8 @@ fn at_once(platform: &TestPlatform<'_>) -> Result<()> {
     twice(&NetworkPath::best()?, httpd(platform, 512), open_many)
 }
 
-/// All connections stay open; each gets one response at once, and two more when all are open.
+/// Opens many connections, which stay open. Each connection gets one response at once, and two more when all
+/// connections are open.
 fn open_many(address: SocketAddr) -> Result<()> {
     let open = || {
         let mut connection = Connection::new(address)?;

@@ -1,4 +1,4 @@
-//! Packets that are sent on raw sockets.
+//! Builds and parses packets for raw sockets.
 
 use std::net::Ipv4Addr;
 
@@ -19,19 +19,19 @@ pub(super) struct Segment<'a> {
     pub(super) flags: u8,
     pub(super) sequence: u32,
     pub(super) acknowledged: u32,
-    /// An even number of bytes in a segment that is sent.
+    /// Data of the segment. In a segment that is sent, the number of bytes must be even.
     pub(super) data: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// The packet; the host's kernel fills in its checksum and length.
+    /// Returns the IPv4 packet. The host's kernel fills in the packet's checksum and length.
     pub(super) fn packet(&self) -> Vec<u8> {
         let mut segment = Vec::with_capacity(TCP_HEADER + self.data.len());
         segment.extend(self.source.1.to_be_bytes());
         segment.extend(self.destination.1.to_be_bytes());
         segment.extend(self.sequence.to_be_bytes());
         segment.extend(self.acknowledged.to_be_bytes());
-        // Five words of header, flags, and a window; no checksum yet; nothing is urgent.
+        // A header of five words, the flags, a window, no checksum yet, and no urgent data.
         segment.extend([5 << 4, self.flags, 0xff, 0xff, 0, 0, 0, 0]);
         segment.extend(self.data);
         let (from, to) = (self.source.0.octets(), self.destination.0.octets());
@@ -47,7 +47,7 @@ impl<'a> Segment<'a> {
         packet
     }
 
-    /// The segment in an IPv4 packet; `None` if there is none.
+    /// Returns the TCP segment in an IPv4 packet. Returns `None` if the packet contains none.
     pub(super) fn parse(packet: &'a [u8]) -> Option<Self> {
         let header = usize::from(packet.first()? & 0xf) * 4;
         let length = usize::from(u16::from_be_bytes(packet.get(2..4)?.try_into().ok()?));
@@ -68,12 +68,13 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// A SYN segment.
+/// Returns a packet with a SYN segment.
 pub(super) fn syn(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), sequence: u32) -> Vec<u8> {
     Segment { source, destination, flags: SYN, sequence, acknowledged: 0, data: &[] }.packet()
 }
 
-/// An ICMP echo request (RFC 792) with an identifier. The number is in the sequence number and in the data.
+/// Returns an ICMP echo request (RFC 792) with an identifier. `number` is in the sequence number and in the
+/// data.
 pub(super) fn echo_request(identifier: u16, number: u32) -> Vec<u8> {
     let [_, _, high, low] = number.to_be_bytes();
     let mut message = vec![8, 0, 0, 0];
@@ -86,7 +87,7 @@ pub(super) fn echo_request(identifier: u16, number: u32) -> Vec<u8> {
     message
 }
 
-/// The number in an echo reply, if an IPv4 packet is one with this identifier.
+/// Returns the number in an echo reply, if an IPv4 packet is an echo reply with this identifier.
 pub(super) fn echo_reply(identifier: u16, packet: &[u8]) -> Option<u32> {
     let header = usize::from(packet.first()? & 0xf) * 4;
     let message = packet.get(header..)?;
@@ -96,11 +97,11 @@ pub(super) fn echo_reply(identifier: u16, packet: &[u8]) -> Option<u32> {
     is_ours.then(|| u32::from_be_bytes(number))
 }
 
-/// A router advertisement of a prefix of 64 bits for stateless address autoconfiguration, valid for ten
-/// minutes (RFC 4861, sections 4.2 and 4.6.2). The host's kernel fills in the checksum.
+/// Returns a router advertisement (RFC 4861, sections 4.2 and 4.6.2) with a prefix of 64 bits for stateless
+/// address autoconfiguration. The prefix is valid for ten minutes. The host's kernel fills in the checksum.
 pub(super) fn router_advertisement(network: [u16; 4]) -> Vec<u8> {
     let lifetime = 600_u32.to_be_bytes();
-    // Router lifetime 0: it is no default router.
+    // The router lifetime is 0: this host is not a default router.
     let mut message = vec![134, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     // Prefix information option with the on-link and autonomous flags.
     message.extend([3, 4, 64, 0xc0]);
@@ -112,7 +113,7 @@ pub(super) fn router_advertisement(network: [u16; 4]) -> Vec<u8> {
     message
 }
 
-/// The Internet checksum (RFC 1071) over an even number of bytes.
+/// Returns the Internet checksum (RFC 1071) of an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let mut sum: u32 = words.sum();

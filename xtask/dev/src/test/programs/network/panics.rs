@@ -1,4 +1,5 @@
-//! A server whose handlers panic at random: it answers all other requests, and no memory is lost.
+//! Tests a server whose handlers panic at random. The server must answer all other requests, and leak no
+//! memory.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -19,7 +20,7 @@ const PORT: u16 = 8080;
 /// Number of clients at the same time.
 const CLIENTS: usize = 8;
 
-/// Average number of requests for each one that panics.
+/// Average number of requests per request whose handler panics.
 const PANIC_INTERVAL: usize = 10;
 
 /// Number of requests.
@@ -28,13 +29,13 @@ const REQUESTS: usize = 2_000;
 /// Number of requests with `--long`.
 const MANY_REQUESTS: usize = 100_000;
 
-/// Added to the time limit of other guests.
+/// Extension of the time limit of the guest.
 const MORE_TIME: Duration = Duration::from_secs(300);
 
 /// Message of the panic, without the number of notes.
 const MESSAGE: &str = "this request panics, with";
 
-/// The handler, as the backtrace names it.
+/// Name of the handler in the backtrace.
 const HANDLER: &str = "web::handlers::fail";
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
@@ -62,7 +63,8 @@ fn serve(platform: &TestPlatform<'_>, requests: usize) -> Result<()> {
     each_panic_names_its_handler(&log)
 }
 
-/// Panics print one after the other, so that what stands between two messages belongs to the first.
+/// Panics print their reports one after the other. So the text between two messages must belong to the first
+/// one, and its backtrace must name the handler.
 fn each_panic_names_its_handler(log: &str) -> Result<()> {
     let mut reports = log.split(MESSAGE).skip(1);
     match reports.find(|report| !report.contains(HANDLER)) {
@@ -71,7 +73,7 @@ fn each_panic_names_its_handler(log: &str) -> Result<()> {
     }
 }
 
-/// Makes requests from all clients. Returns how many panicked.
+/// Makes requests from all clients. Returns the number of requests whose handler panicked.
 fn request_all(address: SocketAddr, seed: u64, requests: usize) -> Result<usize> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS as u64)
@@ -85,7 +87,8 @@ fn request_all(address: SocketAddr, seed: u64, requests: usize) -> Result<usize>
     })
 }
 
-/// Makes requests one after the other, on one connection until a handler panics. Returns how many did.
+/// Makes requests one after the other. Opens a new connection after each panic. Returns the number of
+/// requests whose handler panicked.
 fn request_some(address: SocketAddr, mut random: Random, requests: usize) -> Result<usize> {
     let mut panics = 0;
     let mut connection = Connection::new(address)?;

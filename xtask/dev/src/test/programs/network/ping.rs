@@ -1,4 +1,4 @@
-//! ICMP echo requests at a fixed interval.
+//! Sends ICMP echo requests at a fixed interval, and checks the replies.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -17,10 +17,10 @@ use super::packets;
 /// Time between two requests.
 pub(super) const INTERVAL: Duration = Duration::from_millis(2);
 
-/// Maximum time until the last replies arrive.
+/// Maximum time from the last request until the last replies arrive.
 const LAST_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Accepted loss per 1,000 requests to a guest that is up: a busy host may drop frames.
+/// Accepted number of lost requests per 1,000 requests to a guest that is up. A busy host may drop frames.
 const MAX_LOSS: usize = 100;
 
 /// Number of requests in the last two seconds. At least half of them must be answered.
@@ -29,11 +29,11 @@ const LAST_REQUESTS: usize = 1_000;
 /// Minimum number of requests after the guest is up.
 const MIN_REQUESTS: usize = 1_500;
 
-/// Maximum time to send these requests, on a busy machine.
+/// Maximum time to send [`MIN_REQUESTS`] requests on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Size of the receive buffer in bytes, for replies that arrive while this process does not run. The default
-/// takes some 250.
+/// Size of the receive buffer in bytes. Replies wait there while this process does not run. The default
+/// buffer has room for only about 250 replies.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A thread that sends requests and receives replies.
@@ -47,14 +47,14 @@ pub(super) struct Pings<'scope> {
 }
 
 impl<'scope> Pings<'scope> {
-    /// Starts the thread. It ends in [`Self::count`], or when `end` is true.
+    /// Starts the thread. The thread ends in [`Self::count`], or when `end` becomes true.
     pub(super) fn start(
         scope: &'scope Scope<'scope, '_>,
         guest: Ipv4Addr,
         end: &'scope AtomicBool,
     ) -> Result<Self> {
         let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))?;
-        // Receives only packets of the guest.
+        // The socket is connected so that it receives only packets from the guest.
         connect(&socket, &SocketAddrV4::new(guest, 0))?;
         set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER)?;
         let sent = Arc::new(AtomicUsize::new(0));
@@ -62,14 +62,14 @@ impl<'scope> Pings<'scope> {
         Ok(Self { thread: scope.spawn(move || ping(&socket, end, &count)), end, sent, early: 0 })
     }
 
-    /// Records that the guest is up. Earlier requests may be lost: the host queues some of them and drops the
-    /// others.
+    /// Records that the guest is up. Earlier requests may be lost, because the host queues only a few of them
+    /// and drops the others.
     pub(super) fn guest_is_up(&mut self) {
         self.early = self.sent.load(Ordering::Acquire);
     }
 
-    /// Ends the thread after enough requests, and checks that the guest has answered them until the end, but
-    /// for accepted loss.
+    /// Ends the thread after enough requests. Checks that the guest has answered the requests until the end,
+    /// except for the accepted loss.
     pub(super) fn count(self) -> Result<()> {
         let start = Instant::now();
         while self.sent.load(Ordering::Acquire) < self.early + MIN_REQUESTS && start.elapsed() < TIMEOUT {
@@ -81,7 +81,7 @@ impl<'scope> Pings<'scope> {
     }
 }
 
-/// Sends requests and receives replies; returns for each request whether it was answered.
+/// Sends requests and receives replies. Returns a flag for each request: true if it was answered.
 fn ping(socket: &OwnedFd, end: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<bool>> {
     let [low, high, ..] = process::id().to_le_bytes();
     let identifier = u16::from_le_bytes([low, high]);
@@ -89,14 +89,15 @@ fn ping(socket: &OwnedFd, end: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<bo
     while !end.load(Ordering::Acquire) {
         let request = packets::echo_request(identifier, u32::try_from(answered.len())?);
         answered.push(false);
-        // Sending fails as long as the tap has no carrier.
+        // An error is ignored: sending fails as long as the tap has no carrier.
         let _: rustix::io::Result<usize> = send(socket, &request, SendFlags::DONTWAIT);
         sent.store(answered.len(), Ordering::Release);
         thread::sleep(INTERVAL);
         receive(socket, identifier, &mut answered);
     }
     let start = Instant::now();
-    // Replies arrive in order.
+    // Waits for the reply to the last request. Replies arrive in order, so all earlier replies have arrived
+    // then.
     while answered.last() == Some(&false) && start.elapsed() < LAST_REPLY_TIMEOUT {
         thread::sleep(INTERVAL);
         receive(socket, identifier, &mut answered);
@@ -107,7 +108,7 @@ fn ping(socket: &OwnedFd, end: &AtomicBool, sent: &AtomicUsize) -> Result<Vec<bo
 /// Receives all replies that have arrived.
 fn receive(socket: &OwnedFd, identifier: u16, answered: &mut [bool]) {
     let mut packet = [0; 2048];
-    // An error: there is no reply, or a request could not be sent.
+    // An error means that there is no reply, or that a request could not be sent.
     while let Ok((size, _)) = recv(socket, &mut packet, RecvFlags::DONTWAIT) {
         let number = packet.get(..size).and_then(|packet| packets::echo_reply(identifier, packet));
         let reply = number.and_then(|number| answered.get_mut(usize::try_from(number).ok()?));

@@ -1,5 +1,5 @@
-//! An ICMP echo request every two milliseconds from before the machine starts: a driver that loses an
-//! interrupt stops receiving.
+//! Tests that a guest answers ICMP echo requests that are sent every two milliseconds, beginning before the
+//! machine starts. A driver that lost an interrupt would stop receiving.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ use super::tap::Tap;
 use super::{http, server_guest};
 use crate::test::platform::{TestGuest, TestPlatform};
 
-/// How long requests continue once the server is up.
+/// Time for which requests continue after the server is up.
 const TIME: Duration = Duration::from_secs(5);
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
@@ -24,14 +24,14 @@ pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < TIME {
             http::get(address, "/bytes/20000")?;
-            // The guest becomes idle between requests.
+            // Pauses, so that the guest becomes idle between requests.
             thread::sleep(Duration::from_millis(7));
         }
         Ok(())
     })
 }
 
-/// Runs an HTTP server on the tap, pinged all the time, and a test once the server is up.
+/// Runs an HTTP server on the tap, and pings it all the time. Runs `test` when the server is up.
 pub(super) fn from_power_on(
     tap: &Tap,
     guest: &TestGuest<'_>,
@@ -50,7 +50,7 @@ pub(super) fn from_power_on(
             pings.take().map_or(Ok(()), Pings::count)
         };
         let outcome = server_guest::from_power_on(guest, run, || http::exit(address));
-        // After a failure the thread still runs.
+        // After a failure, the thread of the pings still runs and must be ended.
         end.store(true, std::sync::atomic::Ordering::Release);
         outcome.map(drop)
     })

@@ -9,20 +9,20 @@ use crate::test::child::Outcome;
 use crate::test::platform::{Started, TestGuest};
 use crate::test::report::note;
 
-/// Printed by every server of `examples` when it is ready.
+/// Text that every server in `examples` prints when it is ready.
 pub(super) const READY: &str = "listening on";
 
-/// Added to the time limit of other guests.
+/// Extension of the time limit of the guest.
 const MORE_TIME: Duration = Duration::from_secs(60);
 
-/// Maximum number of requests to end, if the guest does not respond.
+/// Maximum number of requests to end that are sent if the guest does not respond.
 const MAX_EXIT_REQUESTS: usize = 3;
 
-/// Time that a guest has to end although the response to the request was lost.
+/// Time for a guest to end after a request to end whose response was lost.
 const EXIT_TIME: Duration = Duration::from_secs(5);
 
-/// Runs a server. The test starts when the server is ready; afterwards `request_exit` asks the guest to end,
-/// with success.
+/// Runs a server. Starts `test` when the server is ready. Afterwards `request_exit` requests the guest to
+/// end, and the guest must end successfully.
 pub(super) fn during(
     guest: &TestGuest<'_>,
     test: impl FnOnce() -> Result<()>,
@@ -31,7 +31,7 @@ pub(super) fn during(
     from_power_on(guest, |started| started.has_printed(READY.as_bytes()).and_then(|()| test()), request_exit)
 }
 
-/// Runs a server as [`during`] does, with a test that starts together with the machine.
+/// Runs a server as [`during`] does, but starts the test together with the machine.
 pub(super) fn from_power_on(
     guest: &TestGuest<'_>,
     test: impl FnOnce(&Started) -> Result<()>,
@@ -51,8 +51,8 @@ pub(super) fn from_power_on(
     Ok(outcome)
 }
 
-/// Asks a guest to end. Repeats the request if neither a response nor the end follows, because either may be
-/// lost.
+/// Requests a guest to end. Repeats the request if neither a response nor the end of the guest follows,
+/// because the request or the response may be lost.
 fn end(started: &mut Started, mut request_exit: impl FnMut() -> Result<()>) -> Result<Result<()>> {
     let mut response = request_exit();
     for _ in 1..MAX_EXIT_REQUESTS {

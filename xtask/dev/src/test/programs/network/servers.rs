@@ -1,8 +1,8 @@
-//! Servers behind a forwarded port of the host: `httpd`, `web`, `poll_server` and `udp_echo`.
+//! Tests of servers behind a forwarded port of the host: `httpd`, `web`, `poll_server` and `udp_echo`.
 //!
-//! Each test boots a server with `-p`, and is its client, with std's sockets on the host. The first request
-//! is repeated until the server is ready. Then most tests open many connections one by one, and use all of
-//! them at the same time. A last request ends the server.
+//! Each test boots a server with `-p`, and acts as its clients, with std's sockets on the host. The first
+//! request is repeated until the server is ready. Then most tests open many connections one by one, and use
+//! all of them at the same time. The last request ends the server.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -25,25 +25,25 @@ const CLIENTS: usize = 32;
 /// Size of a large response, in bytes.
 const LARGE: usize = 1_000_000;
 
-/// Size of what a client of an echo server sends, in bytes.
+/// Number of bytes that a client of an echo server sends.
 const ECHO: usize = 50_000;
 
-/// Size of a large datagram, in bytes. The largest possible ones do not fit into a packet of the network.
+/// Size of a large datagram, in bytes. Larger datagrams might not fit into a packet of the guest's network.
 const LARGE_DATAGRAM: usize = 65_000;
 
-/// Limit of the time to open all connections. Servers close connections that are idle for about ten seconds.
+/// Time limit for opening all connections. Servers close connections that are idle for about ten seconds.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// Number of attempts to open them in time, on a busy machine.
+/// Number of attempts to open all connections in time, on a busy machine.
 const ATTEMPTS: usize = 3;
 
-/// Added to the time limit of other guests.
+/// Extension of the time limit of the guest.
 const MORE_TIME: Duration = Duration::from_secs(120);
 
-/// Time until a datagram or its echo counts as lost.
+/// Time after which a datagram or its echo counts as lost.
 const LOSS_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A server, its port, the test, and the request to end.
+/// A server: its name, its port, the test, and the function that requests its end.
 type Case = (&'static str, u16, fn(SocketAddr) -> Result<()>, fn(SocketAddr) -> Result<()>);
 
 const SERVERS: [Case; 4] = [
@@ -66,7 +66,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     });
 }
 
-/// A server, and one client after the other, on QEMU's machine with PCI Express.
+/// A server on QEMU's machine with PCI Express (q35) answers one client after the other.
 fn on_q35(platform: &TestPlatform<'_>) -> Result<()> {
     let path = NetworkPath::port()?;
     let guest =
@@ -75,7 +75,7 @@ fn on_q35(platform: &TestPlatform<'_>) -> Result<()> {
     server_guest::during(&guest, || greetings(address), || http::exit(address)).map(drop)
 }
 
-/// A server, and one client after the other.
+/// Adds a test in which a server answers one client after the other.
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     behind_a_port(tests, platform, ("httpd", 8080, greetings, http::exit));
 }
@@ -87,7 +87,8 @@ fn behind_a_port<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, case
 fn served(platform: &TestPlatform<'_>, (name, port, test, request_exit): Case) -> Result<()> {
     let path = NetworkPath::port()?;
     let (guest, address) = path.reach(platform.guest(name, &[]).memory(128), port)?;
-    // On a slow machine, httpd must not close idle connections while others are opened.
+    // A longer timeout: on a slow machine, httpd must not close idle connections while others are being
+    // opened.
     let guest = guest.variable("HTTPD_TIMEOUT=60000").more_time(MORE_TIME);
     server_guest::during(&guest, || test(address), || request_exit(address)).map(drop)
 }
@@ -122,7 +123,7 @@ fn all_at_once<C>(open: impl Fn() -> Result<C>) -> Result<Vec<C>> {
     }
 }
 
-/// A connection on which one request was answered.
+/// Opens a connection, and makes one request on it.
 fn greeted(address: SocketAddr, path: &str) -> Result<Connection> {
     let mut connection = Connection::new(address)?;
     connection.ask(&format!("GET {path}"), b"")?;
@@ -155,7 +156,7 @@ fn httpd(address: SocketAddr) -> Result<()> {
     )
 }
 
-/// Concurrent clients create, change, find and remove notes; afterwards there is none.
+/// Concurrent clients create, change, find and remove notes. Afterwards no note is left.
 fn web(address: SocketAddr) -> Result<()> {
     http::get_with_retries(address, "/health")?;
     at_once(
@@ -230,7 +231,7 @@ fn udp_echo(address: SocketAddr) -> Result<()> {
     exchange(&udp_socket(address)?, &vec![7; LARGE_DATAGRAM])
 }
 
-/// Repeats the request to end until it is answered, or the port is closed.
+/// Repeats the request to end until the server answers it or closes the port.
 fn end_udp_echo(address: SocketAddr) -> Result<()> {
     let (socket, start) = (udp_socket(address)?, Instant::now());
     while start.elapsed() < TIMEOUT && socket.send(b"exit").is_ok() {
@@ -248,7 +249,7 @@ fn udp_socket(address: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends a datagram until its echo arrives: each may be lost.
+/// Sends a datagram until its echo arrives, because the datagram or the echo may be lost.
 fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Result<()> {
     let start = Instant::now();
     let mut answer = vec![0; LARGE_DATAGRAM + 1];
@@ -257,7 +258,7 @@ fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Result<()> {
         if socket.send(datagram).is_err() {
             continue;
         }
-        // A late datagram is the echo of an earlier one.
+        // Ignores other datagrams: they are late echoes of earlier datagrams.
         while let Ok(size) = socket.recv(&mut answer) {
             if answer.get(..size) == Some(datagram) {
                 return Ok(());
@@ -279,7 +280,7 @@ fn curl(address: SocketAddr) -> Result<()> {
                 .args(words),
         )
     };
-    // Both requests use one connection.
+    // curl makes both requests on the same connection.
     let text = curl(&["--write-out", "%{num_connects}\n", &url, &format!("{url}/bytes/3")])?;
     ensure!(text == "Hello from hermit\n1\nxxx0\n", "{text}");
     // curl sends `Expect: 100-continue` before a large body.

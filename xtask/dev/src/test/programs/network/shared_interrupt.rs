@@ -1,4 +1,4 @@
-//! Devices of QEMU's classic PC that share one interrupt line, all of them busy.
+//! Tests devices of QEMU's classic PC that share an interrupt line while all of them are busy.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use crate::test::tap_nic::TapNic;
 /// Size of the disk in bytes.
 const SIZE: usize = 256 << 10;
 
-/// How long the devices are busy.
+/// Time for which the devices are busy.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Properties that put the devices on one line: every fourth slot has the same one, and without vectors there
-/// is no MSI-X.
+/// Properties that make the devices share an interrupt line. Every fourth PCI slot has the same line; without
+/// vectors, the devices have no MSI-X.
 const ON_ONE_LINE: [&str; 3] = [",vectors=0,addr=4", "vectors=0,addr=8", "vectors=0,addr=0xc"];
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {

@@ -1,4 +1,5 @@
-//! A program that ends: its peers receive all that it has written, and the end of their connections.
+//! Tests the end of a program: its peers receive all data that it has written, and the end of their
+//! connections.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -14,7 +15,8 @@ use crate::test::platform::TestPlatform;
 const PORT: u16 = 8080;
 
 /// Size of the response in bytes. It is larger than the host's receive buffer (64 KiB) and smaller than the
-/// guest's send buffer (256 KiB): when the first byte arrives, the program has written the last one.
+/// guest's send buffer (256 KiB). So when the first byte arrives, the program has written the last byte, but
+/// cannot have sent it.
 const SIZE: usize = 200_000;
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {

@@ -1,5 +1,6 @@
-//! The ring `soak`: for a given time, one guest serves HTTP, works on files, starts threads and resolves
-//! names at once. All works get on, and the memory stays as it was after the first period.
+//! The test ring `soak`: for a given time, one guest serves HTTP, works on files, starts threads and resolves
+//! names, all at the same time. All kinds of work must make progress, and the free memory must stay as it was
+//! after the first period.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -27,16 +28,16 @@ const PORT: u16 = 8080;
 const CPUS: u32 = 4;
 const MEBIBYTES: u64 = 256;
 
-/// The address that all names have.
+/// Address to which all names resolve.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);
 
-/// Number of periods. The memory is measured at the end of each; the first one fills caches.
+/// Number of periods. The memory is measured at the end of each period. The first period fills caches.
 const PERIODS: u32 = 10;
 
-/// Minimum length of periods in which each kind of work must make progress.
+/// Minimum length of a period in which each kind of work must make progress.
 const LONG_PERIOD: Duration = Duration::from_secs(60);
 
-/// Number of works that the guest counts.
+/// Number of kinds of work that the guest counts.
 const WORKS: usize = 3;
 
 /// Number of clients at the same time.
@@ -46,10 +47,10 @@ const CLIENTS: u64 = 6;
 const MAX_RESPONSE: usize = 900_000;
 const MAX_BODY: usize = 300_000;
 
-/// Maximum time between two requests of a client, in milliseconds.
+/// Maximum pause between two requests of a client, in milliseconds.
 const MAX_THOUGHT: usize = 30;
 
-/// Bytes repeat their positions modulo this number.
+/// A byte in a response is its position modulo this number.
 const CYCLE: u8 = 251;
 
 /// Builds the guest and runs it for the given time.
@@ -83,7 +84,7 @@ fn soak(platform: &TestPlatform<'_>, time: Duration) -> Result<()> {
     server_guest::from_power_on(&guest, run, || http::exit(address)).map(drop)
 }
 
-/// Makes requests in all periods; measures the memory after each.
+/// Makes requests in all periods, and measures the memory after each period.
 fn for_periods(address: SocketAddr, started: &Started, time: Duration) -> Result<()> {
     let (mut first, mut before) = (None, [0; WORKS]);
     for period in 1..=PERIODS {
@@ -101,7 +102,7 @@ fn for_periods(address: SocketAddr, started: &Started, time: Duration) -> Result
         is_released.with_context(|| format!("period {period}"))?;
         let done = counts(progress).with_context(|| progress.to_owned())?;
         let is_stuck = done.iter().zip(before).any(|(now, before)| *now <= before);
-        // In a short period, a busy machine may not get on with all.
+        // In a short period on a busy machine, one kind of work may make no progress.
         ensure!(time < LONG_PERIOD || !is_stuck, "a work did not get on: {before:?}, then {progress}");
         before = done;
         post(address, "/resume")?;
@@ -110,7 +111,7 @@ fn for_periods(address: SocketAddr, started: &Started, time: Duration) -> Result
     Ok(())
 }
 
-/// The numbers in a response to `/progress`.
+/// Returns the numbers in a response to `/progress`.
 fn counts(progress: &str) -> Option<[u64; WORKS]> {
     let numbers: Vec<_> = progress.split(' ').filter_map(|word| word.parse().ok()).collect();
     numbers.try_into().ok()
@@ -122,7 +123,7 @@ fn post(address: SocketAddr, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes requests from all clients for some time. Returns their number.
+/// Makes requests from all clients for a given time. Returns the number of requests.
 fn request_all(address: SocketAddr, period: u64, time: Duration) -> Result<u64> {
     let end = Instant::now() + time;
     thread::scope(|scope| {
@@ -134,7 +135,8 @@ fn request_all(address: SocketAddr, period: u64, time: Duration) -> Result<u64> 
     })
 }
 
-/// Makes requests one after the other, most of them on one connection; some clients go before the response.
+/// Makes requests one after the other until `end`, most of them on the same connection. Sometimes closes a
+/// connection before the response. Returns the number of requests.
 fn request_some(address: SocketAddr, mut random: Random, end: Instant) -> Result<u64> {
     let (mut connection, mut requests) = (Connection::new(address)?, 0);
     while requests == 0 || Instant::now() < end {

@@ -1,4 +1,5 @@
-//! Every call of `std::net`, compared with Linux: `kernel/tests/net_calls`.
+//! Tests every call of `std::net`: the results must be the same as on Linux. The program is
+//! `kernel/tests/net_calls`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,19 +16,19 @@ use xtask::workspace;
 /// Output on Linux, in the folder of `kernel/tests/net_calls`.
 const EXPECTED: &str = "expected.txt";
 
-/// Time added to the limit of other guests. On Linux the table takes half a minute, most of it waiting.
+/// Extension of the time limit of the guest. On Linux, the table takes half a minute, mostly waiting.
 const MORE_TIME: Duration = Duration::from_secs(240);
 
-/// Number of rows that may differ at first.
+/// Maximum number of differing rows that are repeated.
 const MAX_REPEATED: usize = 5;
 
-/// Stands for the output of a row that is missing.
+/// Text in place of the output of a row that is missing.
 const MISSING: &str = "nothing";
 
-/// Results that a busy host does not explain: `net_calls` gives each row a minute.
+/// Results that cannot be due to a busy host, because `net_calls` gives each row a minute.
 const FATAL: [&str; 3] = ["HANGS", "PANICS", MISSING];
 
-/// The families whose rows neither move megabytes nor compute much: 252 of 572.
+/// The families of rows that neither transfer megabytes nor compute much. They have 252 of 572 rows.
 const LIGHT: [&str; 10] = [
     "addresses",
     "bind",
@@ -41,8 +42,8 @@ const LIGHT: [&str; 10] = [
     "stream",
 ];
 
-/// One behaviour of each of these families, which an emulated processor runs in seconds: the same code of
-/// kernel and network stack runs all rows elsewhere.
+/// One row of each of these families, which an emulated processor runs in seconds. That is enough there,
+/// because other platforms run all rows with the same code of kernel and network stack.
 const SAMPLE: [&str; 10] = [
     "addresses.accept_names_the_peer",
     "bind.listener_twice",
@@ -56,19 +57,19 @@ const SAMPLE: [&str; 10] = [
     "stream.echo",
 ];
 
-/// Every row of `net_calls` is as on Linux.
+/// Adds a test that every row of `net_calls` is as on Linux.
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
     tests.add(format!("{platform}: std::net as on Linux"), move || table(platform, &[]));
 }
 
-/// Some rows are as on Linux, where the processor is emulated.
+/// Adds a test for hosts that emulate the processor: a selection of rows is as on Linux.
 pub(super) fn test_light<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, long: bool) {
     let rows = if long { LIGHT } else { SAMPLE };
     tests.add(format!("{platform}: std::net as on Linux, a sample"), move || table(platform, &rows));
 }
 
-/// Compares the rows of these families or names, or all. Few rows that differ are repeated one by one: the
-/// host may have been busy.
+/// Compares the rows with these names or families, or all rows. If only a few rows differ, repeats them one
+/// by one, because the host may have been busy.
 fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
     let file = workspace::root().join("kernel/tests/net_calls").join(EXPECTED);
     let expected = fs::read_to_string(file).with_context(|| format!("no {EXPECTED}"))?;
@@ -87,8 +88,8 @@ fn table(platform: &TestPlatform<'_>, names: &[&str]) -> Result<()> {
     all_right(&wrong)
 }
 
-/// Returns true if `net_calls` runs the row for an argument `name`: the name of the row, of its family, or of
-/// the row without an IP version.
+/// Returns true if `net_calls` runs the row for the argument `name`: it may be the name of the row, of the
+/// row's family, or of the row without its IP version.
 fn begins_with(row: &str, name: &str) -> bool {
     row.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -107,7 +108,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs the rows of these names, and returns the rows whose results differ from the expected ones.
+/// Runs the rows with these names. Returns the rows whose results differ from the expected ones.
 fn compare(
     platform: &TestPlatform<'_>,
     names: &[&str],
@@ -129,7 +130,8 @@ fn compare(
     Ok(wrong)
 }
 
-/// Returns true if a busy host may be the cause: few rows differ, and no row hangs or ends the program.
+/// Returns true if a busy host may be the cause of the differences: only a few rows differ, and no row hangs
+/// or ends the program.
 fn may_be_repeated(wrong: &[Difference]) -> bool {
     let is_fatal = |wrong: &Difference| FATAL.contains(&&*wrong.got);
     (1..=MAX_REPEATED).contains(&wrong.len()) && !wrong.iter().any(is_fatal)

@@ -1,4 +1,4 @@
-//! TCP streams in both directions at the same time: every byte arrives, in order.
+//! Tests TCP streams in both directions at the same time: every byte arrives, in order.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -19,10 +19,10 @@ const PORT: u16 = 7070;
 /// Number of streams.
 const STREAMS: u64 = 4;
 
-/// How long the client writes to each.
+/// Time for which the client writes to each stream.
 const TIME: Duration = Duration::from_secs(4);
 
-/// Size of a write in bytes: no multiple of a segment's.
+/// Size of a write in bytes. It is not a multiple of the size of a segment.
 const PIECE: usize = 50_000;
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
@@ -51,7 +51,7 @@ fn stream(address: SocketAddr, seed: u64) -> Result<()> {
     })
 }
 
-/// Writes for [`TIME`]; returns the number of bytes.
+/// Writes for [`TIME`]. Returns the number of bytes.
 fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     let (mut pattern, start, mut total) = (Pattern(Random::new(seed)), Instant::now(), 0);
     while start.elapsed() < TIME {
@@ -63,7 +63,7 @@ fn write(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     Ok(total)
 }
 
-/// Compares all bytes up to the end; returns their number.
+/// Reads up to the end and compares all bytes with the pattern. Returns the number of bytes.
 fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     let (mut pattern, mut buffer, mut total) = (Pattern(Random::new(seed)), vec![0; PIECE], 0);
     loop {
@@ -78,7 +78,7 @@ fn read(mut stream: &TcpStream, seed: u64) -> Result<usize> {
     }
 }
 
-/// Pseudo-random bytes without a newline, so that no line ends the server.
+/// Pseudo-random bytes without a newline, so that no line `exit` ends the server.
 struct Pattern(Random);
 
 impl Iterator for Pattern {

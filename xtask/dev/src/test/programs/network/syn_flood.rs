@@ -1,5 +1,5 @@
-//! A SYN flood from addresses that do not answer: it uses a bounded part of the memory, and other clients are
-//! served.
+//! Tests a SYN flood from addresses that do not answer. The flood must use only a bounded part of the memory,
+//! and other clients must be served.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::thread;
@@ -18,20 +18,22 @@ use crate::test::platform::TestPlatform;
 /// Duration of the flood.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Limit of the duration on a machine that is too busy to send enough in [`TIME`].
+/// Maximum duration on a machine that is too busy to send [`MIN_SEGMENTS`] in [`TIME`].
 const MAX_TIME: Duration = Duration::from_secs(120);
 
-/// Segments that are sent at once, before a pause: ten thousand a second.
+/// Number of segments that are sent at once, and the pause after them. Together they yield ten thousand
+/// segments per second.
 const BATCH: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Number of segments at least.
+/// Minimum number of segments.
 const MIN_SEGMENTS: u32 = 5_000;
 
-/// The flood may use one part in this many of the memory: the budget of buffers, and their management.
+/// The flood may use at most the memory divided by this number, for the budget of buffers and their
+/// management.
 const SHARE: u64 = 3;
 
-/// The guest's memory in MiB: far less than an unbounded backlog would take.
+/// The guest's memory in MiB. It is far less than an unbounded backlog would need.
 const MEMORY: u64 = 64;
 
 pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
@@ -51,7 +53,7 @@ pub(super) fn test(platform: &TestPlatform<'_>) -> Result<()> {
     })
 }
 
-/// Sends requests while the flood lasts; returns the least free memory.
+/// Sends requests while `lasts` returns true. Returns the smallest free memory.
 fn serve_during(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
     let mut least = u64::MAX;
     while lasts() {
@@ -62,7 +64,7 @@ fn serve_during(address: SocketAddr, lasts: impl Fn() -> bool) -> Result<u64> {
     Ok(least)
 }
 
-/// Sends SYN segments from addresses that do not answer; returns their number.
+/// Sends SYN segments from addresses that do not answer. Returns the number of segments.
 fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
     let socket = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))?;
     let (start, mut count) = (Instant::now(), 0_u32);
@@ -71,7 +73,7 @@ fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
             count += 1;
             let packet = packets::syn(source(count), (target, port), count);
             match sendto(&socket, &packet, SendFlags::empty(), &SocketAddrV4::new(target, 0)) {
-                // The transmit queue is full.
+                // With `ENOBUFS`, the transmit queue is full, and the packet is lost.
                 Ok(_) | Err(Errno::NOBUFS) => {}
                 Err(error) => return Err(error).context("a packet cannot be sent"),
             }
@@ -81,8 +83,8 @@ fn flood(target: Ipv4Addr, port: u16) -> Result<u32> {
     Ok(count)
 }
 
-/// An address in the benchmarking network (RFC 2544) and a port, different for each number and not
-/// consecutive.
+/// Returns an address in the benchmarking network (RFC 2544) and a port. They differ for each number, and are
+/// not consecutive.
 fn source(number: u32) -> (Ipv4Addr, u16) {
     let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
     (Ipv4Addr::new(198, 18 | a & 1, b, c), u16::from_be_bytes([a | 0x80, d]))

@@ -1,9 +1,10 @@
-//! Taps: network interfaces of the host that a guest is connected to, each with subnets of its own.
+//! Taps: network interfaces of the host to which guests are connected. Each tap has its own subnets.
 //!
-//! With a tap, host and guest share an Ethernet link. Tests use it for things that sockets of the host cannot
-//! carry: raw packets, ICMP, neighbour discovery, and addresses of the guest's own. Creating a tap takes the
-//! capabilities CAP_NET_ADMIN and CAP_NET_RAW. Tests run side by side, even of two processes, so names and
-//! subnets contain the process ID and a counter. Taps that a killed process has left are removed first.
+//! With a tap, host and guest share an Ethernet link. Tests need a tap for traffic that the user-mode network
+//! cannot carry: raw packets, ICMP, neighbour discovery, and connections to the guest's own addresses. A
+//! process needs the capabilities CAP_NET_ADMIN and CAP_NET_RAW to create a tap. Several tests, even of two
+//! processes, may run at the same time, so names and subnets contain the process ID and a counter. Taps that
+//! a killed process has left are removed first.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::test::tap_nic::TapNic;
 
-/// The device that creates taps.
+/// The device by which processes create taps.
 const TUN: &str = "/dev/net/tun";
 
 /// The bits of `CAP_NET_ADMIN` and `CAP_NET_RAW` (capabilities(7)).
@@ -30,15 +31,15 @@ const PREFIX: &str = "hermit";
 /// Number of taps that this process has created.
 static CREATED: AtomicU8 = AtomicU8::new(0);
 
-/// A tap, which is removed when this is dropped.
+/// A tap, which is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Tap {
     name: String,
-    /// The byte of its subnets that differs from those of other taps.
+    /// The byte in the tap's subnets that distinguishes them from the subnets of other taps.
     number: u8,
 }
 
-/// Why this process cannot create taps.
+/// Returns the reason why this process cannot create taps, if it cannot.
 pub(super) fn reason_against() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !has_capabilities(&status) {
@@ -68,7 +69,7 @@ impl Tap {
             Self { name: format!("{PREFIX}{}{letter}", process::id()), number: number.wrapping_add(count) };
         let Self { name, .. } = &tap;
         ip(&format!("tuntap add {name} mode tap"))?;
-        // The host does not forward the guest's packets to other networks.
+        // Makes sure that the host does not forward the guest's packets to other networks.
         fs::write(format!("/proc/sys/net/ipv4/conf/{name}/forwarding"), "0")
             .context("cannot set up a tap")?;
         ip(&format!("addr add {}/24 dev {name}", tap.host()))?;
@@ -95,12 +96,12 @@ impl Tap {
         Ipv6Addr::new(0xfd33, 0, 0, self.number.into(), 0, 0, 0, 2)
     }
 
-    /// The guest's link-local address (RFC 4291, appendix A).
+    /// Returns the guest's link-local address (RFC 4291, appendix A).
     pub(super) fn guest_link_local(&self) -> Ipv6Addr {
         own_address([0xfe80, 0, 0, 0])
     }
 
-    /// The configuration of a guest on this tap with an IPv4 address.
+    /// Returns the configuration of a guest on this tap, with an IPv4 address.
     pub(super) fn nic(&self) -> TapNic {
         let mac = [0x52].iter().chain(&GUEST_MAC).map(|byte| format!("{byte:02x}"));
         TapNic {
@@ -112,14 +113,14 @@ impl Tap {
         }
     }
 
-    /// The interface index.
+    /// Returns the interface index of the tap.
     pub(super) fn index(&self) -> Result<u32> {
         let text = fs::read_to_string(format!("/sys/class/net/{}/ifindex", self.name))?;
         text.trim().parse().context("an interface index")
     }
 
-    /// Prefix of an IPv6 subnet that guests learn from a router advertisement only. The host gets an address
-    /// in it.
+    /// Returns the prefix of an IPv6 subnet that guests can learn only from a router advertisement. Adds an
+    /// address of the host in that subnet.
     pub(super) fn routed_network(&self) -> Result<[u16; 4]> {
         let [a, b, c, d] = [0xfd34, 0, 0, self.number.into()];
         let address = Ipv6Addr::new(a, b, c, d, 0, 0, 0, 1);
@@ -127,7 +128,7 @@ impl Tap {
         Ok([a, b, c, d])
     }
 
-    /// Adds a permanent neighbor entry for the guest, so that the host sends to it without address
+    /// Adds a permanent neighbor entry for the guest, so that the host sends to the guest without address
     /// resolution.
     pub(super) fn know_guest(&self) -> Result<()> {
         let mac = self.nic().mac;
@@ -143,8 +144,8 @@ impl Drop for Tap {
     }
 }
 
-/// The address that the guest derives from its MAC address for a prefix (modified EUI-64, RFC 4291, appendix
-/// A).
+/// Returns the address that the guest derives from a prefix and its MAC address (modified EUI-64, RFC 4291,
+/// appendix A).
 pub(super) fn own_address(network: [u16; 4]) -> Ipv6Addr {
     let [a, b, c, d] = network;
     let [e, f, g, h, i] = GUEST_MAC;
@@ -153,7 +154,7 @@ pub(super) fn own_address(network: [u16; 4]) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, pair(0x50, e), pair(f, 0xff), pair(0xfe, g), pair(h, i))
 }
 
-/// Removes the taps, and with them the routes, of test runs that were killed.
+/// Removes the taps of test runs that were killed. Their routes are removed with them.
 fn remove_stale() -> Result<()> {
     for entry in fs::read_dir("/sys/class/net")?.flatten() {
         let name = entry.file_name();
@@ -165,13 +166,13 @@ fn remove_stale() -> Result<()> {
     Ok(())
 }
 
-/// The ID of the process that created a tap of this name.
+/// Returns the ID of the process that created the tap with this name.
 fn creator(name: &str) -> Option<u32> {
     let process = name.strip_prefix(PREFIX)?;
     process.strip_suffix(|last: char| last.is_ascii_lowercase()).unwrap_or(process).parse().ok()
 }
 
-/// Why the host cannot be reached over IPv6.
+/// Returns the reason why the host cannot be reached over IPv6, if it cannot.
 pub(super) fn reason_against_ipv6() -> Option<&'static str> {
     let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     addresses.is_empty().then_some("this host has no IPv6")
