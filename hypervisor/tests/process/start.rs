@@ -149,8 +149,8 @@ fn signal_that_ends_uhyve_at_once_is_in_the_report() {
             thread::sleep(Duration::from_millis(1));
         }
     }
-    // Until uhyve has noticed the end of the guest, which takes long on a busy machine, a signal only asks the
-    // guest to end.
+    // Until uhyve has noticed the end of the guest, which takes long on a busy machine, a signal only asks
+    // the guest to end.
     let status = loop {
         kill_process(process, Signal::TERM).unwrap();
         if let Some(status) = uhyve.try_wait().unwrap() {
