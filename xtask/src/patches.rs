@@ -10,14 +10,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::setup::files;
+use crate::{digest, setup, workspace};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use diffy::patch_set::{FileOperation, FilePatch, ParseOptions, PatchSet};
-use sha2::{Digest, Sha256};
-
-use crate::digest::hex;
-use crate::setup::files;
-use crate::{setup, workspace};
 
 /// Fields that the header of each patch has.
 const FIELDS: [&str; 3] = ["Upstream: ", "Since: ", "Drop when: "];
@@ -92,14 +89,7 @@ impl Series {
     ///
     /// Fails if a file cannot be read.
     pub fn digest(self) -> Result<String> {
-        let (directory, mut hash) = (self.directory(), Sha256::new());
-        for file in files::list(&directory)? {
-            let path = directory.join(&file);
-            let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            hash.update(format!("{} {}\n", file.display(), bytes.len()));
-            hash.update(bytes);
-        }
-        Ok(hex(&hash.finalize()))
+        digest::of_directory(&self.directory())
     }
 
     /// Returns names and texts of the patches, in the order in which they apply.

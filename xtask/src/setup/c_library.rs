@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::record::{self, Record};
 use super::stamp::{Stamp, State};
 use super::{archive, debian, files};
-use crate::digest::hex;
+use crate::digest::{self, hex};
 use crate::target::{FloatAbi, GUEST_TARGET};
 use crate::toolchain::{Toolchain, file_names};
 use crate::{process, workspace};
@@ -66,11 +66,7 @@ fn own_sources() -> PathBuf {
 /// Returns a digest that identifies the std to which the objects are added, the compiler and the sources.
 fn key(toolchain: &Toolchain, compilers: &Compilers) -> Result<String> {
     let mut hash = Sha256::new();
-    for file in files::list(&own_sources())? {
-        let bytes = fs::read(own_sources().join(&file))?;
-        hash.update(format!("{} {}\n", file.display(), bytes.len()));
-        hash.update(bytes);
-    }
+    digest::add_directory(&mut hash, &own_sources())?;
     hash.update(format!("{}\n{}\n", musl::selection()?, compilers.identity));
     hash.update(record::installation(toolchain, FloatAbi::Hard)?);
     hash.update(compiler::flags());

@@ -18,7 +18,7 @@ use super::files;
 use super::progress::Task;
 use super::record::{Addition, Record};
 use super::unwinder;
-use crate::digest::hex;
+use crate::digest::{self, hex};
 use crate::patches::{STD, UNWINDING};
 use crate::toolchain::Toolchain;
 use crate::{process, workspace};
@@ -122,15 +122,7 @@ fn name(toolchain: &Toolchain) -> String {
 
 /// Returns a digest of the sources of this repository's hermit-abi.
 pub(crate) fn abi_digest() -> Result<String> {
-    let folder = abi_folder();
-    let mut hash = Sha256::new();
-    for file in files::list(&folder)? {
-        let bytes =
-            fs::read(folder.join(&file)).with_context(|| format!("cannot read {}", file.display()))?;
-        hash.update(format!("{} {}\n", file.display(), bytes.len()));
-        hash.update(bytes);
-    }
-    Ok(hex(&hash.finalize()))
+    digest::of_directory(&abi_folder())
 }
 
 /// Returns a digest of all patches of std and of its unwinder.

@@ -152,7 +152,8 @@ fn is_document(file: &str) -> bool {
 
 fn rings(package: &WorkspacePackage) -> &'static [Ring] {
     let rings = RINGS.iter().find(|(name, _)| *name == package.name).map(|(_, rings)| *rings);
-    let default: &[Ring] = if PROGRAMS.iter().any(|programs| package.folder.starts_with(programs)) {
+    let default: &[Ring] = if PROGRAMS.iter().any(|programs| Path::new(&package.folder).starts_with(programs))
+    {
         &[Ring::Process]
     } else {
         &[]
