@@ -124,8 +124,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Replaces the log by a log with only the present notes. Returns the number of bytes by which the log
-    /// has become smaller.
+    /// Rewrites the log so that it has only the present notes. Returns how many bytes that has saved.
     ///
     /// # Errors
     ///
@@ -236,7 +235,7 @@ impl Store {
     }
 }
 
-/// Opens a log exclusively for this process. Creates the log if there is none.
+/// Opens the log, and locks it for this process. Creates the file if it does not exist.
 fn open_log(path: &Path) -> io::Result<File> {
     let log = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&log)?;

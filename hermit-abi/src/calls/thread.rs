@@ -7,9 +7,9 @@ use crate::types::scalar::Tid;
 unsafe extern "C" {
     /// Creates a thread that calls `func(arg)`, and stores its number in `id`.
     ///
-    /// `prio` is a [`Priority`](crate::Priority) as a number; `core_id` is the CPU to which the thread is
-    /// pinned, or -1 for none. Fails with `-EAGAIN` without memory or room for one more thread, and with
-    /// `-EINVAL` for a priority or a CPU that does not exist.
+    /// `prio` is the number of a [`Priority`](crate::Priority). `core_id` pins the thread to a CPU; with -1
+    /// it is not pinned. Fails with `-EAGAIN` without memory or room for one more thread, and with `-EINVAL`
+    /// for a priority or a CPU that does not exist.
     ///
     /// # Safety
     ///

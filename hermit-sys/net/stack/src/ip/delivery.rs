@@ -8,7 +8,7 @@ use smoltcp::wire::{EthernetAddress, IpProtocol};
 
 use crate::wire::packet::Packet;
 
-/// Origin of a packet, to which answers are sent.
+/// Origin of a packet. Answers go back there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     /// Loopback.

@@ -180,8 +180,8 @@ impl Shard {
         true
     }
 
-    /// Adds a connection to the list of those that wait for room in the device's transmit queue; `false`
-    /// without memory.
+    /// Adds a connection to the list of connections that wait for room in the device's transmit queue.
+    /// Returns `false` if there is no memory for that.
     fn block(&mut self, slot: u32) -> bool {
         if self.connection(slot).is_none_or(|connection| connection.is_blocked) {
             return true;

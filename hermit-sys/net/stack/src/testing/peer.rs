@@ -18,7 +18,7 @@ pub(crate) const OPTIONS: [u8; 8] = [2, 4, 0x05, 0x80, 1, 3, 3, 7];
 
 /// A simulated peer.
 pub(crate) struct Peer {
-    /// Number of the host to which the peer sends.
+    /// Number of the peer's destination host.
     pub(crate) node: usize,
     /// Address of the peer, and address of the host.
     pub(crate) ends: (SocketAddr, SocketAddr),

@@ -24,8 +24,8 @@ impl Udp {
         self.deliver_to_sockets(from, to, datagram.payload(), context)
     }
 
-    /// Delivers a datagram to the matching sockets. Returns false if there is none; always true for a
-    /// broadcast or multicast datagram, which is not answered.
+    /// Delivers a datagram to the matching sockets. Returns false if no socket matches, so that an error is
+    /// sent. Returns true for each broadcast or multicast datagram, because no error answers them.
     pub(super) fn deliver_to_sockets(
         &mut self,
         from: Endpoint,

@@ -33,7 +33,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Number of bytes up to which memory may be in use when it is taken for this purpose.
+    /// Maximum number of bytes in use at which this purpose still gets memory.
     const fn part_of(self, limit: usize) -> usize {
         match self {
             Self::OutOfOrder => limit / 2,
