@@ -5,36 +5,33 @@
 //! Open files are called through a trait of their own, [`FileObject`], so that only programs that open a file
 //! contain the code of files.
 //!
-//! Small reads and writes of files are the hot path. Therefore each of the first [`WINDOW_COUNT`] descriptors
-//! has a page window ([`PageWindow`]). The window has the position in the file, and one page that the file
-//! system has lent to it. A system call looks into the window first. A call that needs more locks the
-//! descriptor ([`LockedDescriptor`]): this takes the spinlock of the descriptor's slot in the table, and
-//! moves the position from the window back to the descriptor's handle.
+//! Small reads and writes of files are the hot path. So a descriptor of a file has the position in the file,
+//! and the page that it has used last ([`FileDescriptor`]). Most calls need nothing else.
 //!
 //! After a close, the slot keeps the open file if it can be used again. Then the next open of this descriptor
 //! need not allocate an open file.
 
 use alloc::sync::Arc;
 use core::fmt::{self, Debug, Formatter};
-use core::mem::{self, MaybeUninit};
+use core::mem;
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_fs::{DescriptorTarget, Metadata, PAGE_SIZE, PageWindow, Whence};
+use hermit_fs::{DescriptorFile, DescriptorTarget, DirectPage, FileDescriptor, Metadata, Whence};
 use hermit_hal::once::Once;
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{DescriptorTable, FileDescriptor, FileHandle, LockedSlot, Object, Positioned, ReadBuffer};
+use hermit_io::{DescriptorTable, LockedSlot, Object, ReadBuffer};
 
 use crate::files::system::{File, Kernel};
 use crate::threads::wait::block_on;
 
 /// The object that a descriptor refers to. No variant has the discriminant 0, so 0 can mark an empty slot of
 /// the table. Then the static table is all zeros and takes no space in the image.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(usize)]
 pub(crate) enum Handle {
     /// An open file.
-    File(FileHandle<dyn FileObject>) = 1,
+    File(FileDescriptor<Kernel, dyn FileObject>) = 1,
     /// Another object.
     Object(Arc<dyn Object>) = 2,
 }
@@ -42,23 +39,8 @@ pub(crate) enum Handle {
 /// An open file. The system calls that every program contains use open files only through this trait. So only
 /// programs that open a file contain the code that implements the trait.
 ///
-/// The caller of methods whose names end in `now` holds a spinlock. They return `None` if they would have to
-/// wait or would take long. Then the caller releases the lock and calls the other method.
-pub(crate) trait FileObject: Object + Positioned {
-    /// Reads at an offset to the start of `buffer`, which is not empty. Returns the number of bytes.
-    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize>;
-
-    /// Writes all of `bytes`, which is not empty, at an offset, or at the end of a file that is open for
-    /// appending. Returns the offset after the written bytes.
-    fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64>;
-
-    /// Lends the page at an offset to the window of the descriptor, for the accesses that the file is opened
-    /// for. Does nothing if the page cannot be lent.
-    fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>);
-
-    /// Takes the page of the file back from the window that has it.
-    fn take_back_page(&self);
-
+/// All methods but those of [`DescriptorFile`] and `retire_now` may wait.
+pub(crate) trait FileObject: Object + DescriptorFile<Kernel> {
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
 
@@ -93,7 +75,7 @@ impl Handle {
     /// The object, of whichever kind.
     pub(crate) fn object(self) -> Arc<dyn Object> {
         match self {
-            Self::File(file) => file.into_file(),
+            Self::File(file) => file.into_parts().0,
             Self::Object(object) => object,
         }
     }
@@ -138,9 +120,6 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
 /// The descriptor table. An empty slot may keep the open file of its last descriptor for its next descriptor.
 static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
 
-/// Page windows of the first descriptors.
-static WINDOWS: [PageWindow<Kernel>; WINDOW_COUNT] = [const { PageWindow::new() }; WINDOW_COUNT];
-
 /// Function that opens a file for reading and returns its descriptor. It is set when files are mounted. Code
 /// that every program contains reads files only through this function, so programs without files do not
 /// contain the code of files.
@@ -148,9 +127,6 @@ pub(crate) static OPEN_TO_READ: Once<OpenToRead> = Once::new();
 
 /// Opens the file at a path, and returns its descriptor.
 pub(crate) type OpenToRead = fn(path: &[u8]) -> Result<i32, Errno>;
-
-/// Number of descriptors that have a window.
-const WINDOW_COUNT: usize = 64;
 
 /// Opens standard input, output and error.
 pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
@@ -163,7 +139,7 @@ pub(crate) fn init(console: &Arc<dyn Object>, error: Arc<dyn Object>) {
 
 /// Returns the index of a descriptor in the table; for a negative number, an index after its end.
 #[inline]
-const fn index(descriptor: i32) -> FileDescriptor {
+const fn index(descriptor: i32) -> hermit_io::FileDescriptor {
     descriptor.cast_unsigned() as usize
 }
 
@@ -226,7 +202,7 @@ impl Reserved {
 /// Makes the handle of a file.
 #[inline]
 fn file_handle(file: Arc<File>) -> Handle {
-    Handle::File(FileHandle::new(file))
+    Handle::File(FileDescriptor::new(file))
 }
 
 impl Drop for Reserved {
@@ -248,12 +224,12 @@ pub(crate) fn get(descriptor: i32) -> Result<Arc<dyn Object>, Errno> {
     if let Some(Handle::Object(object)) = locked.slot.get() {
         return Ok(Arc::clone(object));
     }
-    locked.into_handle().map(Handle::object)
+    locked.share().map(Handle::object)
 }
 
 /// Returns the handle of a descriptor.
 pub(crate) fn handle(descriptor: i32) -> Result<Handle, Errno> {
-    LockedDescriptor::new(descriptor)?.into_handle()
+    LockedDescriptor::new(descriptor)?.share()
 }
 
 /// Returns the first open descriptor with at least this number.
@@ -261,73 +237,45 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
     TABLE.next_open(from)
 }
 
-/// Returns the window of a descriptor, or `None` if the descriptor is not one of the first [`WINDOW_COUNT`].
-#[inline]
-pub(crate) fn window(descriptor: i32) -> Option<&'static PageWindow<Kernel>> {
-    WINDOWS.get(index(descriptor))
-}
-
-/// A locked descriptor: its spinlock is held and its window is suspended. No other call can close the
-/// descriptor or use its file through it.
+/// A locked descriptor: its spinlock is held. No other call can close the descriptor or use its file through
+/// it.
 #[derive(Debug)]
 pub(crate) struct LockedDescriptor {
     slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
-    window: Option<&'static PageWindow<Kernel>>,
 }
 
 impl LockedDescriptor {
     /// Locks a descriptor.
     #[inline]
     pub(crate) fn new(descriptor: i32) -> Result<Self, Errno> {
-        let locked = Self { slot: TABLE.lock(index(descriptor))?, window: window(descriptor) };
-        if let Some(handle) = locked.file()
-            && let Some(position) = locked.window.and_then(PageWindow::suspend)
-        {
-            handle.return_position(position);
-        }
-        Ok(locked)
+        Ok(Self { slot: TABLE.lock(index(descriptor))? })
+    }
+
+    /// Locks a descriptor if that is possible at once and without a call of another function.
+    #[inline(always)]
+    pub(crate) fn try_new(descriptor: i32) -> Option<Self> {
+        Some(Self { slot: TABLE.try_lock(index(descriptor))? })
     }
 
     /// Returns the open file that the descriptor refers to. Returns `None` if the descriptor is not open or
     /// refers to another object.
     #[inline]
-    pub(crate) fn file(&self) -> Option<&FileHandle<dyn FileObject>> {
-        match self.slot.get() {
+    pub(crate) fn file(&mut self) -> Option<&mut FileDescriptor<Kernel, dyn FileObject>> {
+        match self.slot.get_mut() {
             Some(Handle::File(file)) => Some(file),
             _ => None,
         }
     }
 
-    /// Unlocks the descriptor. If the handle has the file's position, gives the position back to the window.
-    #[inline]
-    pub(crate) fn resume(self) {
-        if let (Some(window), Some(handle)) = (self.window, self.file())
-            && let Some(position) = handle.position()
-        {
-            window.resume(position);
-        }
-    }
-
-    /// Does [`Self::resume`] after a call at an offset of the file. If this is the second such call in a row
-    /// within the same page, the file system lends the page to the window.
-    pub(crate) fn resume_at(self, offset: u64) {
-        if let (Some(window), Some(handle)) = (self.window, self.file())
-            && let Some(position) = handle.position()
-        {
-            if handle.is_repeated(offset / PAGE_SIZE as u64) {
-                handle.file().lend_page(offset, window);
-            }
-            window.resume(position);
-        }
-    }
-
     /// Unlocks the descriptor and returns another reference to its object.
-    pub(crate) fn into_handle(self) -> Result<Handle, Errno> {
-        // The second reference may move the position, too, so the position must not stay in the window.
-        if let Some(window) = self.window {
-            window.blind();
-        }
-        self.slot.get().cloned().ok_or(Errno::EBADF)
+    pub(crate) fn share(mut self) -> Result<Handle, Errno> {
+        let shared = match self.slot.get_mut() {
+            Some(Handle::File(file)) => file.share(),
+            Some(Handle::Object(object)) => return Ok(Handle::Object(Arc::clone(object))),
+            None => return Err(Errno::EBADF),
+        };
+        drop(self);
+        Ok(Handle::File(shared.into_value()))
     }
 }
 
@@ -341,34 +289,38 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
 /// Work that a close leaves to be done without the lock of the descriptor.
 enum Closing {
     Nothing,
-    File(Arc<dyn FileObject>),
+    Page(DirectPage<Kernel>),
+    File(Arc<dyn FileObject>, DirectPage<Kernel>),
     Object(Arc<dyn Object>),
+}
+
+impl Closing {
+    /// Decides how to end the use of the object of a descriptor that is being closed. Keeps the open file
+    /// for the next open of the descriptor if there is a place for it, and it can be used again. The caller
+    /// holds the lock of the descriptor, so nothing is dropped here.
+    #[inline(always)]
+    fn split(handle: Handle, kept: Option<&mut Option<Arc<File>>>) -> Self {
+        let handle = match handle {
+            Handle::File(handle) => handle,
+            Handle::Object(object) => return Self::Object(object),
+        };
+        let (file, page) = handle.into_parts();
+        let Some(kept) = kept else { return Self::File(file, page) };
+        match file.retire_now() {
+            Ok(file) => {
+                *kept = Some(file);
+                if matches!(page, DirectPage::None) { Self::Nothing } else { Self::Page(page) }
+            }
+            Err(file) => Self::File(file, page),
+        }
+    }
 }
 
 /// Closes a descriptor. If this was the last reference to the object, drops the object after it has released
 /// the lock. The descriptor is closed even if the call reports an error of an earlier write.
 #[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    // `split` is called while the slot's spinlock is held. It only decides which work must be done after the
-    // unlock.
-    let split = |handle, kept: Option<&mut Option<Arc<File>>>| match handle {
-        Handle::File(handle) => {
-            let file = handle.into_file();
-            if window(descriptor).is_some_and(PageWindow::end) {
-                file.take_back_page();
-            }
-            let Some(kept) = kept else { return Closing::File(file) };
-            match file.retire_now() {
-                Ok(file) => {
-                    *kept = Some(file);
-                    Closing::Nothing
-                }
-                Err(file) => Closing::File(file),
-            }
-        }
-        Handle::Object(object) => Closing::Object(object),
-    };
-    let closing = TABLE.take_and_keep(index(descriptor), split);
+    let closing = TABLE.take_and_keep(index(descriptor), Closing::split);
     if matches!(closing, Some(Closing::Nothing)) {
         // Nothing is dropped, so the fast path ends without a call.
         mem::forget(closing);
@@ -387,12 +339,19 @@ pub(crate) fn close_one(descriptor: i32) -> Result<(), Errno> {
 #[inline(never)]
 fn finish_close(closing: Option<Closing>) -> Result<(), Errno> {
     match closing {
-        Some(Closing::Nothing) => Ok(()),
-        Some(Closing::File(file)) => file.close(),
+        Some(Closing::File(file, page)) => {
+            drop(page);
+            file.close()
+        }
+        Some(Closing::Page(page)) => {
+            drop(page);
+            Ok(())
+        }
         Some(Closing::Object(object)) => {
             drop(object);
             Ok(())
         }
+        Some(Closing::Nothing) => Ok(()),
         None => Err(Errno::EBADF),
     }
 }

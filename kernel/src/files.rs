@@ -14,13 +14,11 @@ mod write_back;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering::Acquire;
-use core::sync::atomic::fence;
 
 use hermit_abi::{O_CREAT, O_RDONLY, file_properties};
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, PageWindow, ProcFs,
-    RamFs, Start, Symlinks, System, UnpackError, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, ProcFs, RamFs, Start,
+    Symlinks, System, UnpackError, Vfs, Whence,
 };
 use hermit_hal::{memory, tree};
 use hermit_interface::Errno;
@@ -40,22 +38,6 @@ pub(crate) fn file(object: &dyn Object) -> Option<&File> {
 }
 
 impl FileObject for File {
-    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
-        self.read_at_now(offset, buffer)
-    }
-
-    fn write_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        self.write_at_now(offset, bytes)
-    }
-
-    fn lend_page(&self, offset: u64, window: &'static PageWindow<Kernel>) {
-        OpenFile::lend_page(self, offset, window);
-    }
-
-    fn take_back_page(&self) {
-        OpenFile::take_back_page(self);
-    }
-
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
         complete(OpenFile::read(self, buffer))
     }
@@ -72,14 +54,8 @@ impl FileObject for File {
         complete(OpenFile::metadata(self))
     }
 
-    fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        // The counts are read instead of using `get_mut`, which needs an atomic read-modify-write. This is
-        // enough, because new references are made only from existing ones, and this is the only reference.
-        let is_only = Arc::strong_count(&self) == 1 && Arc::weak_count(&self) == 0;
-        // Acquire: the other references were dropped, so the accesses of their calls must happen before this
-        // one's.
-        fence(Acquire);
-        if is_only && File::retire_now(&self) { Ok(self) } else { Err(self) }
+    fn retire_now(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
+        if Arc::get_mut(&mut self).is_some_and(File::retire_now) { Ok(self) } else { Err(self) }
     }
 
     fn close(self: Arc<Self>) -> Result<(), Errno> {
@@ -162,7 +138,11 @@ fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
 /// # Errors
 ///
 /// `ENOMEM`.
-async fn mount_on(vfs: &Vfs<Kernel>, file_system: Arc<dyn FileSystem>, path: &[u8]) -> Result<(), Errno> {
+async fn mount_on(
+    vfs: &Vfs<Kernel>,
+    file_system: Arc<dyn FileSystem<Kernel>>,
+    path: &[u8],
+) -> Result<(), Errno> {
     match vfs.mount(file_system, path, false).await {
         Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
         Err(error) => report::warn(format_args!("{} is not mounted: {error}", path.escape_ascii())),
@@ -231,7 +211,7 @@ fn open_found(descriptor: Reserved, found: FoundFile<'_, Kernel>) -> Result<i32,
 }
 
 #[inline(always)]
-fn fill(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
+fn fill(descriptor: &Reserved, mut found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
     let is_open = descriptor.open_again(|retired| found.open_again(retired));
     if is_open { Ok(()) } else { open_first(descriptor, found) }
 }

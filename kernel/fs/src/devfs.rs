@@ -16,7 +16,7 @@ use hermit_io::{Object, ReadBuffer};
 
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
-use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, Time};
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
 
 /// A device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl<D: Devices> DevFs<D> {
     }
 }
 
-impl<D: Devices> FileSystem for DevFs<D> {
+impl<S: System, D: Devices> FileSystem<S> for DevFs<D> {
     fn type_name(&self) -> &'static str {
         "devtmpfs"
     }
@@ -132,7 +132,7 @@ impl<D: Devices> FileSystem for DevFs<D> {
         Poll::Ready(self.attr(ino))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
         Poll::Ready(match self.index(ino) {
             Some(index) => self.devices.open(index, flags).map(Opened::Object),
             None => Ok(Opened::Inode(0)),

@@ -12,7 +12,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::fmt::Debug;
 use core::future::poll_fn;
 use core::mem::MaybeUninit;
@@ -22,9 +21,9 @@ use core::task::{Context, Poll};
 
 use hermit_abi::file_properties;
 use hermit_interface::Errno;
-use hermit_io::{Access, Object, ReadBuffer};
+use hermit_io::{Object, ReadBuffer};
 
-use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs};
+use crate::{Attr, Contents, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
 
 /// Reply to a request. A request whose reply is pending has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
@@ -45,10 +44,13 @@ pub(crate) async fn complete<T>(mut request: impl FnMut(&mut Call<'_, '_>) -> Re
 }
 
 /// Result of opening an inode.
-#[derive(Clone, Debug)]
-pub enum Opened {
+#[derive(Debug)]
+pub enum Opened<S: System> {
     /// A file or directory, with the number that the file system gives to this opening (the `fh` of FUSE).
     Inode(u64),
+    /// A regular file in memory. The caller reads and writes its contents without requests. It is not
+    /// [released](FileSystem::release).
+    Memory(Arc<Contents<S>>),
     /// A device or another object. It implements reads, writes and so on itself.
     Object(Arc<dyn Object>),
 }
@@ -62,6 +64,15 @@ bitflags::bitflags! {
         /// Exchange the two entries; both must exist.
         const EXCHANGE = 2;
     }
+}
+
+/// An inode that a path leads to, with a reference to the inode.
+#[derive(Debug)]
+pub struct Found<S: System> {
+    /// The inode.
+    pub inode: FoundInode,
+    /// The contents, if it is a regular file in memory.
+    pub contents: Option<Arc<Contents<S>>>,
 }
 
 /// Names an entry of a directory in a request.
@@ -83,7 +94,7 @@ pub struct Name<'a> {
 /// A reply says how long the caller may cache it: [`Entry::validity`] is for the name, [`Attr::validity`] for
 /// the attributes, and [`Lookup::Absent`] for the absence of a name. A file system in memory replies at once,
 /// so it returns 0.
-pub trait FileSystem: Debug + Send + Sync {
+pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// The name of this type of file system in `/proc/mounts`.
     fn type_name(&self) -> &'static str;
 
@@ -114,7 +125,7 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Returns `None` if the caller must look up the names one by one: if a name is absent, is `.` or `..`,
     /// leads to a symbolic link, or leads to an inode on which something may be mounted. `stops` says which
     /// inodes these are: an inode may be a mount point if the bit of its number modulo 64 is set.
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Found<S>> {
         let _ = (start, path, stops);
         None
     }
@@ -136,13 +147,7 @@ pub trait FileSystem: Debug + Send + Sync {
     /// Does [`Self::lookup_path`], or [`Self::create`] if the last name is absent. The returned `bool` is
     /// true if it has created the file. Also returns `None` if the creation fails: the caller then calls
     /// [`Self::create`], which returns the error.
-    fn create_path(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        permissions: u32,
-    ) -> Option<(FoundInode, bool)> {
+    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<(Found<S>, bool)> {
         let _ = (start, path, stops, permissions);
         None
     }
@@ -204,7 +209,7 @@ pub trait FileSystem: Debug + Send + Sync {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened)> {
+    ) -> Reply<(Entry, Opened<S>)> {
         let _ = (call, entry, permissions, flags);
         Poll::Ready(Err(Errno::EROFS))
     }
@@ -276,7 +281,7 @@ pub trait FileSystem: Debug + Send + Sync {
     /// # Errors
     ///
     /// `EACCES`, `ENXIO`, `EIO`.
-    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
         let _ = (call, ino, flags);
         Poll::Ready(Ok(Opened::Inode(0)))
     }
@@ -306,15 +311,6 @@ pub trait FileSystem: Debug + Send + Sync {
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()>;
 
-    /// Does [`Self::read`] to the start of `buffer`, which is not empty. The caller holds a spinlock, so this
-    /// method never waits and takes at most the time of copying a page. Returns the number of bytes, or
-    /// `None` if the caller must use [`Self::read`].
-    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        // The first arguments are also the first ones of the caller, so they stay in the same registers.
-        let _ = (offset, buffer, ino);
-        None
-    }
-
     /// Writes at a position. Returns the number of written bytes, which is at least one unless `bytes` is
     /// empty.
     ///
@@ -330,14 +326,6 @@ pub trait FileSystem: Debug + Send + Sync {
     ) -> Reply<Written> {
         let _ = (call, file, position, bytes);
         Poll::Ready(Err(Errno::EROFS))
-    }
-
-    /// Does [`Self::write`] for all of `bytes`, which is not empty. The caller holds a spinlock, so this
-    /// method never waits and takes at most the time of copying a page. Returns the offset after the written
-    /// bytes. `None` means that nothing was written, and that the caller must use [`Self::write`].
-    fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
-        let _ = (position, bytes, ino);
-        None
     }
 
     /// Returns how many bytes of small writes to an open file the caller may collect before it writes them in
@@ -357,18 +345,6 @@ pub trait FileSystem: Debug + Send + Sync {
     fn flush(&self, call: &mut Call<'_, '_>, file: OpenInode) -> Reply<()> {
         let _ = (call, file);
         Poll::Ready(Ok(()))
-    }
-
-    /// Lends a page of a file to a [`PageWindow`](crate::PageWindow). A descriptor then reads and writes the
-    /// page through the window, without calls of this trait. `access` says which of the two the descriptor
-    /// may do. The caller holds a spinlock. The file system may ignore the call.
-    fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
-        let _ = (ino, offset, access, window);
-    }
-
-    /// Takes a file's page back from the window that it was lent to. The caller holds a spinlock.
-    fn take_back_page(&self, ino: Ino) {
-        let _ = ino;
     }
 
     /// Makes earlier writes durable: the contents and the attributes. With `data_only`, of the attributes

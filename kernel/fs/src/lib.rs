@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `file_system` | the interface, in the shape of FUSE's low-level one |
+//! | `contents` | contents of files in memory: cached pages, size and times |
 //! | `join` | polls the futures of several mounts at the same time |
 //! | `devfs` | the file system of device files (`/dev`) |
 //! | `procfs` | the file system of facts about the machine and the process (`/proc`) |
@@ -18,11 +19,10 @@ extern crate alloc;
 extern crate std;
 
 mod async_mutex;
+mod contents;
 mod devfs;
 mod file_system;
 mod join;
-mod mutex_word_lock;
-mod page_window;
 mod procfs;
 mod ramfs;
 mod system;
@@ -32,17 +32,19 @@ mod testing;
 mod types;
 mod unavailable;
 mod vfs;
-mod word_lock;
 
+pub use contents::{Contents, DirectPage, Transfer};
 pub use devfs::{DevFs, DeviceFile, Devices};
-pub use file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+pub use file_system::{
+    Call, FileSystem, Found, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written,
+};
 pub use join::join_each;
-pub use mutex_word_lock::MutexWordLock;
-pub use page_window::{PageWindow, View};
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
 pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
-pub use vfs::{FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath, Start, Symlinks, Vfs, Whence};
-pub use word_lock::{WORD_MARK, WordGuard, WordLock};
+pub use vfs::{
+    DescriptorFile, Done, FileDescriptor, FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath,
+    Start, Symlinks, Vfs, Whence,
+};

@@ -86,7 +86,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
         Text::written(|text| write(&self.facts, S::now(), text))
     }
 
-    fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened, Errno> {
+    fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened<S>, Errno> {
         match self.inode(ino)?.content() {
             Some(Content::Text(_)) if flags & ACCESS_MODE != 0 => Err(Errno::EACCES),
             Some(Content::Text(write)) => {
@@ -112,7 +112,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
     }
 }
 
-impl<S: System, F: Facts> FileSystem for ProcFs<S, F>
+impl<S: System, F: Facts> FileSystem<S> for ProcFs<S, F>
 where
     S: Debug,
 {
@@ -138,7 +138,7 @@ where
         }))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
         Poll::Ready(self.open_text(ino, flags))
     }
 

@@ -1,12 +1,8 @@
 //! A file system in memory.
 //!
-//! - Each inode has a lock of its own, and no lock is held for longer than the copy of a page takes. An inode
-//!   is found by its number without a lock, so a read or write of a page takes only one lock. If a descriptor
-//!   uses a page twice in a row, the inode lends the page to the descriptor's window. The descriptor then
-//!   reads and writes the page without the inode ([`PageWindow`](crate::PageWindow)). Any other use of the
-//!   file takes the page back.
-//! - Writes are atomic with respect to each other: a write of several pages makes other writers of the file
-//!   wait.
+//! - Each inode has a lock of its own. An inode is found by its number without a lock.
+//! - The contents of a regular file are [`Contents`], which open files share. So reads and writes do not use
+//!   the inode.
 //! - One lock serialises changes of names. While it is held, inodes are locked one at a time. A lookup locks
 //!   the directory and then the inode that it finds.
 //! - A cache finds recently used paths without a walk ([`path_cache`]).
@@ -15,44 +11,42 @@
 //! - The memory of an inode is freed when its last name and its last reference are gone, and never under a
 //!   lock.
 
-mod content;
 mod directory;
 mod inode;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
 mod names;
-mod pages;
 mod path_cache;
 mod path_names;
 mod paths;
 mod rename;
 mod table;
 mod tree;
-mod usage;
 mod words;
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
-use core::task::Poll;
+use core::task::{Context, Poll, ready};
 
 use hermit_abi::file_properties;
 use hermit_interface::Errno;
-use hermit_io::{Access, ReadBuffer};
+use hermit_io::ReadBuffer;
 use lock_api::Mutex;
 
-use crate::file_system::{Call, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+use crate::contents::{Contents, PAGE_BYTES, Times, Usage};
+use crate::file_system::{
+    Call, FileSystem, Found, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written,
+};
 use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
-use inode::{Body, Inode};
-use pages::PAGE_BYTES;
+use inode::{Body, Inode, NAME_SIZE};
 use path_cache::{PathCache, PathFrom};
 use table::{LockedSlot, Table};
 pub use tree::UnpackError;
-use usage::{NAME_SIZE, Usage};
 
 /// A file system in memory.
 #[derive(Debug)]
@@ -61,7 +55,7 @@ pub struct RamFs<S: System> {
     /// Serialises changes of names.
     names: Lock<S, ()>,
     paths: PathCache<S>,
-    usage: Usage,
+    usage: Arc<Usage>,
 }
 
 impl<S: System> RamFs<S> {
@@ -73,28 +67,16 @@ impl<S: System> RamFs<S> {
     /// `ENOMEM`.
     pub fn new(max_size: u64) -> Result<Self, Errno> {
         let now = S::now();
-        let root = || Body::Directory(Directory::new(Ino::ROOT));
+        let root = || Body::Directory(Directory::new(Ino::ROOT), Times::new(now));
         let inodes = Table::new()?;
-        inodes.insert(|| Inode::new(root(), 0o755, now))?;
-        Ok(Self { inodes, names: Mutex::new(()), paths: PathCache::new()?, usage: Usage::new(max_size) })
+        inodes.insert(|| Inode::new(root(), 0o755))?;
+        let usage = S::arc(Usage::new(max_size)).ok_or(Errno::ENOMEM)?;
+        Ok(Self { inodes, names: Mutex::new(()), paths: PathCache::new()?, usage })
     }
 
-    /// Calls `action` with an inode while its lock is held. A lent page is taken back first.
+    /// Calls `action` with an inode while its lock is held.
     #[inline]
     fn with<T>(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>) -> Result<T, Errno> {
-        self.with_attributes(ino, |inode| {
-            inode.take_back_page();
-            action(inode)
-        })
-    }
-
-    /// Does [`Self::with`] for an `action` that only reads attributes. A lent page stays lent.
-    #[inline]
-    fn with_attributes<T>(
-        &self,
-        ino: Ino,
-        action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
         let mut slot = self.inodes.lock(ino)?;
         action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
     }
@@ -115,7 +97,6 @@ impl<S: System> RamFs<S> {
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
         let inode = slot.inode.as_mut()?;
-        inode.take_back_page();
         action(inode);
         if !inode.is_unused() {
             return None;
@@ -158,7 +139,36 @@ impl<S: System> RamFs<S> {
     }
 }
 
-impl<S: System> FileSystem for RamFs<S> {
+impl<S: System> RamFs<S> {
+    /// Changes attributes.
+    fn change(&self, context: &Context<'_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
+        match self.with(ino, |inode| Ok(inode.contents()))? {
+            Some(contents) => ready!(contents.poll_change(context, changes))?,
+            None if changes.size.is_some() => self.with(ino, |inode| inode.file().map(drop))?,
+            None => {}
+        }
+        let now = S::now();
+        Poll::Ready(self.with(ino, |inode| {
+            if let Some(permissions) = changes.permissions {
+                inode.permissions = permissions & 0o7777;
+            }
+            match &mut inode.body {
+                Body::Directory(_, times) | Body::Symlink(_, times) => {
+                    times.set(changes.atime, changes.mtime, now);
+                }
+                Body::File(_) => {}
+            }
+            Ok(inode.attr(ino))
+        }))
+    }
+
+    /// Returns the contents of a regular file.
+    fn contents_of(&self, ino: Ino) -> Result<Arc<Contents<S>>, Errno> {
+        self.with(ino, |inode| inode.file())
+    }
+}
+
+impl<S: System> FileSystem<S> for RamFs<S> {
     fn type_name(&self) -> &'static str {
         "tmpfs"
     }
@@ -167,7 +177,7 @@ impl<S: System> FileSystem for RamFs<S> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<FoundInode> {
+    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Found<S>> {
         self.find_path(PathFrom { start, path, stops })
     }
 
@@ -184,13 +194,7 @@ impl<S: System> FileSystem for RamFs<S> {
         Some(out.write(inode.properties(ino, device)))
     }
 
-    fn create_path(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        permissions: u32,
-    ) -> Option<(FoundInode, bool)> {
+    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<(Found<S>, bool)> {
         self.find_or_add_file(PathFrom { start, path, stops }, permissions)
     }
 
@@ -216,7 +220,7 @@ impl<S: System> FileSystem for RamFs<S> {
     }
 
     fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
-        Poll::Ready(self.with_attributes(ino, |inode| Ok(inode.attr(ino))))
+        Poll::Ready(self.with(ino, |inode| Ok(inode.attr(ino))))
     }
 
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
@@ -225,7 +229,7 @@ impl<S: System> FileSystem for RamFs<S> {
 
     fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
         Poll::Ready(self.with(ino, |inode| {
-            let Body::Symlink(text) = &inode.body else { return Err(Errno::EINVAL) };
+            let Body::Symlink(text, _) = &inode.body else { return Err(Errno::EINVAL) };
             target.try_reserve(text.len()).map_err(|_| Errno::ENOMEM)?;
             target.extend_from_slice(text);
             Ok(())
@@ -238,8 +242,15 @@ impl<S: System> FileSystem for RamFs<S> {
         entry: Name<'_>,
         permissions: u32,
         _flags: i32,
-    ) -> Reply<(Entry, Opened)> {
-        Poll::Ready(self.add_file(entry, permissions).map(|entry| (entry, Opened::Inode(0))))
+    ) -> Reply<(Entry, Opened<S>)> {
+        Poll::Ready(
+            self.add_file(entry, permissions).map(|(entry, contents)| (entry, Opened::Memory(contents))),
+        )
+    }
+
+    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, _flags: i32) -> Reply<Opened<S>> {
+        let opened = |inode: &mut Inode<S>| Ok(inode.contents().map_or(Opened::Inode(0), Opened::Memory));
+        Poll::Ready(self.with(ino, opened))
     }
 
     fn mkdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
@@ -273,7 +284,7 @@ impl<S: System> FileSystem for RamFs<S> {
         offset: u64,
         buffer: &mut ReadBuffer<'_>,
     ) -> Reply<()> {
-        Poll::Ready(self.read_pages(file.ino, offset, buffer))
+        Poll::Ready(self.contents_of(file.ino).map(|contents| contents.read(offset, buffer)))
     }
 
     fn write(
@@ -283,29 +294,7 @@ impl<S: System> FileSystem for RamFs<S> {
         position: WriteAt,
         bytes: &[u8],
     ) -> Reply<Written> {
-        self.write_pages(call.context, file.ino, position, bytes)
-    }
-
-    fn read_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>], ino: Ino) -> Option<usize> {
-        self.read_short(offset, buffer, ino)
-    }
-
-    fn write_now(&self, position: WriteAt, bytes: &[u8], ino: Ino) -> Option<u64> {
-        self.write_short(position, bytes, ino)
-    }
-
-    fn lend_page(&self, ino: Ino, offset: u64, access: Access, window: &'static (dyn Any + Send + Sync)) {
-        if let Some(window) = window.downcast_ref() {
-            self.lend(ino, offset, access, window);
-        }
-    }
-
-    fn take_back_page(&self, ino: Ino) {
-        if let Ok(mut slot) = self.inodes.lock(ino)
-            && let Some(inode) = &mut slot.inode
-        {
-            inode.take_back_page();
-        }
+        self.contents_of(file.ino)?.poll_write(call.context, position, bytes)
     }
 
     fn readdir(
@@ -328,3 +317,16 @@ impl<S: System> FileSystem for RamFs<S> {
         }))
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+impl<S: System> RamFs<S> {
+    /// The contents of a file.
+    pub(crate) fn contents(&self, ino: Ino) -> Vec<u8> {
+        self.contents_of(ino).expect("a regular file").bytes()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;

@@ -10,8 +10,6 @@ use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
 use crate::Time;
-use crate::page_window::View;
-use crate::word_lock::WordLock;
 
 /// Preferred size of reads and writes in bytes (`st_blksize`): the size of a page.
 pub(crate) const BLOCK_SIZE: u32 = 4096;
@@ -26,9 +24,6 @@ pub trait System: Debug + Send + Sync + 'static {
 
     /// The memory of one page.
     type Page: AsRef<[u8; PAGE_SIZE]> + AsMut<[u8; PAGE_SIZE]> + Debug + Send + Sync + 'static;
-
-    /// The lock of a [`PageWindow`](crate::PageWindow). It is held at most for the time of copying a page.
-    type WindowLock: WordLock<View<Self::Page>>;
 
     /// Allocates a page, copies `start` to its beginning, and fills the rest with zeros. `start` is not
     /// longer than the page. Returns `None` without memory.

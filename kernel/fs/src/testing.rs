@@ -14,7 +14,7 @@ use std::thread_local;
 use hermit_abi::O_CREAT;
 use hermit_interface::Errno;
 
-use crate::{FoundFile, MutexWordLock, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs, View};
+use crate::{FoundFile, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs};
 
 /// The time in seconds. Each read of the clock advances it by a second.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
@@ -36,7 +36,6 @@ pub(crate) struct TestSystem;
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
-    type WindowLock = MutexWordLock<parking_lot::RawMutex, View<Self::Page>>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut page = Box::new([0; PAGE_SIZE]);

@@ -7,14 +7,14 @@ use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
 use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
-use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs};
+use crate::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs, System};
 
 /// A file system whose requests all fail with this error. The kernel mounts it in place of a file system that
 /// could not be mounted. Otherwise programs would use the directory at the mount point by mistake.
 #[derive(Clone, Copy, Debug)]
 pub struct Unavailable(pub Errno);
 
-impl FileSystem for Unavailable {
+impl<S: System> FileSystem<S> for Unavailable {
     fn type_name(&self) -> &'static str {
         "virtiofs"
     }
@@ -29,7 +29,7 @@ impl FileSystem for Unavailable {
         Poll::Ready(Err(self.0))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, _: Ino, _: i32) -> Reply<Opened> {
+    fn open(&self, _: &mut Call<'_, '_>, _: Ino, _: i32) -> Reply<Opened<S>> {
         Poll::Ready(Err(self.0))
     }
 

@@ -12,6 +12,7 @@
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
 mod attr_cache;
+mod descriptor;
 mod listings;
 mod locks;
 mod mount;
@@ -42,6 +43,7 @@ use name_cache::NameCache;
 use open_file::OpenNode;
 use walk::LastLink;
 
+pub use descriptor::{DescriptorFile, Done, FileDescriptor};
 pub use locks::FileLock;
 pub use mount::MountInfo;
 pub use open::OpenedPath;
@@ -140,7 +142,7 @@ impl<S: System> Vfs<S> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(root: Arc<dyn FileSystem>) -> Result<Self, Errno> {
+    pub fn new(root: Arc<dyn FileSystem<S>>) -> Result<Self, Errno> {
         let mount = S::arc(Mount::new(root, 1, (false, None), None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Arc::clone(&root));
@@ -175,7 +177,7 @@ impl<S: System> Vfs<S> {
     /// Those of a walk; `ENOTDIR`; `EBUSY` on the root; `ENOMEM`.
     pub async fn mount(
         &self,
-        file_system: Arc<dyn FileSystem>,
+        file_system: Arc<dyn FileSystem<S>>,
         path: &[u8],
         is_read_only: bool,
     ) -> Result<(), Errno> {

@@ -15,7 +15,7 @@ use core::task::{Poll, ready};
 use hermit_abi::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, S_IFREG};
 use hermit_fs::{
     Attr, Call, DirEntry, Entry, FileSystem, Ino, Lookup, Name, OpenInode, Opened, RenameFlags, Reply,
-    SetAttr, StatFs, WriteAt, Written,
+    SetAttr, StatFs, System, WriteAt, Written,
 };
 use hermit_fuse::flags::FSYNC_DATASYNC;
 use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut};
@@ -86,7 +86,7 @@ fn open_flags(flags: i32) -> u32 {
     (flags & OPEN_FLAGS).cast_unsigned()
 }
 
-impl<T: Transport> FileSystem for FuseClient<T> {
+impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
     fn type_name(&self) -> &'static str {
         "virtiofs"
     }
@@ -152,7 +152,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened)> {
+    ) -> Reply<(Entry, Opened<S>)> {
         let head = || {
             let flags = open_flags(flags) | (O_CREAT | O_EXCL).cast_unsigned();
             let body = CreateIn { flags, mode: S_IFREG | permissions, ..CreateIn::default() };
@@ -217,7 +217,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
         self.with_space(call, |call| self.request_nothing(call, head))
     }
 
-    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
         let is_directory = flags & O_DIRECTORY != 0;
         let opcode = if is_directory { Opcode::Opendir } else { Opcode::Open };
         let body = OpenIn { flags: open_flags(flags), unused: 0 };
@@ -335,7 +335,7 @@ impl<T: Transport> FileSystem for FuseClient<T> {
     ) -> Reply<()> {
         self.read_directory(call, directory, (position, false), &mut |entry, inode| {
             if let Some(inode) = inode {
-                self.forget(inode.attr.ino, 1);
+                self.send_forget(inode.attr.ino.0, 1);
             }
             entries(entry)
         })

@@ -4,8 +4,6 @@
 //! it panics while such a lock is held. [`MaskedLock`] does not change the depth. It borrows the [`Masked`].
 //! A switch needs an exclusive reference to that, so a switch while the lock is held does not compile.
 
-mod word_lock;
-
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use lock_api::{GuardNoSend, RawMutex};
@@ -13,8 +11,6 @@ use lock_api::{GuardNoSend, RawMutex};
 use crate::backoff::Backoff;
 use crate::interrupts::{self, Masked};
 use crate::tlb;
-
-pub use word_lock::{WordGuard, WordLock};
 
 /// A spinlock that masks interrupts from before it is taken until after it is released, so that an interrupt
 /// handler may take it too.

@@ -4,26 +4,23 @@
 //! POSIX has one position for each open file description, shared by all descriptors that `dup` makes. But a
 //! file almost always has only one descriptor, and each `read` moves the position. So a [`FileHandle`] holds
 //! the position itself while it is the only reference. Each call holds the descriptor's lock anyway, and this
-//! lock then protects the position, too. When the handle is cloned, it writes the position to the file, where
+//! lock then protects the position, too. When the handle is shared, it writes the position to the file, where
 //! all references find it. After all other references are dropped, the next call takes the position back.
 
 #[cfg(not(loom))]
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Acquire;
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicU64, fence};
+use core::sync::atomic::fence;
 
 use hermit_abi::{SEEK_CUR, SEEK_SET};
 #[cfg(loom)]
 use loom::sync::Arc;
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, fence};
+use loom::sync::atomic::fence;
 
 /// Marks that the handle does not have the position. Offsets of files are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;
-
-/// Marks that [`FileHandle::is_repeated`] was not called yet. Page numbers are far smaller.
-const NONE: u64 = u64::MAX;
 
 /// An open file, which has a position in bytes.
 pub trait Positioned: Send + Sync {
@@ -47,24 +44,21 @@ pub struct Access {
 /// A reference to an open file.
 ///
 /// While it is the only reference, it has the position. So a call can move the position without another lock
-/// and without accessing the file. A clone moves the position to the file, where all references find it. A
-/// handle is used and cloned only under the lock of its descriptor. New references to the file are made only
-/// by cloning a handle.
+/// and without accessing the file. A second reference moves the position to the file, where both find it. A
+/// handle is used and shared only under the lock of its descriptor. New references to the file are made only
+/// by sharing a handle.
 #[derive(Debug)]
 pub struct FileHandle<F: ?Sized> {
     file: Arc<F>,
-    /// The position, or [`ELSEWHERE`] if the file has the position. It is atomic only so that it can be
-    /// changed through a shared reference. The descriptor's lock protects it.
-    position: AtomicU64,
-    /// The number of the last call of [`Self::is_repeated`]. It is atomic for the same reason.
-    last: AtomicU64,
+    /// The position, or [`ELSEWHERE`] if the file has the position.
+    position: u64,
 }
 
 impl<F: Positioned + ?Sized> FileHandle<F> {
     /// Creates the first handle of a newly opened file.
     #[must_use]
     pub fn new(file: Arc<F>) -> Self {
-        Self { file, position: AtomicU64::new(ELSEWHERE), last: AtomicU64::new(NONE) }
+        Self { file, position: ELSEWHERE }
     }
 
     /// The file.
@@ -83,49 +77,70 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
     /// Calls `call` with the file and the position, and stores the new position that `call` returns. Returns
     /// the result of `call`. Returns `None` if `call` does, or if other references may use the position, too.
     #[inline]
-    pub fn with_position<T>(&self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
-        let (result, position) = call(&self.file, self.position()?)?;
-        self.position.store(position, Relaxed);
+    pub fn with_position<T>(&mut self, call: impl FnOnce(&F, u64) -> Option<(T, u64)>) -> Option<T> {
+        let position = self.position()?;
+        let (result, position) = call(&self.file, position)?;
+        self.position = position;
         Some(result)
+    }
+
+    /// Moves the position to an offset, if the handle has the position and the offset is not negative. Calls
+    /// no other function.
+    #[inline(always)]
+    pub fn try_seek_to(&mut self, offset: i64) -> Option<()> {
+        // One test finds both: a negative offset and `ELSEWHERE` have the sign bit.
+        if offset | self.position.cast_signed() < 0 {
+            return None;
+        }
+        self.position = offset.cast_unsigned();
+        Some(())
+    }
+
+    /// Calls `transfer`, which transfers the byte at the position, and then advances the position. If the
+    /// handle does not have the position, `transfer` gets an offset beyond the end of each file instead, and
+    /// must return `None`. Calls no other function.
+    #[inline(always)]
+    pub fn try_advance(&mut self, transfer: impl FnOnce(u64) -> Option<()>) -> Option<()> {
+        transfer(self.position)?;
+        debug_assert!(self.position != ELSEWHERE, "no file has this offset");
+        self.position += 1;
+        Some(())
     }
 
     /// Returns the position, or `None` if other references may use the position, too.
     #[inline]
-    #[must_use]
-    pub fn position(&self) -> Option<u64> {
-        match self.position.load(Relaxed) {
+    fn position(&mut self) -> Option<u64> {
+        match self.position {
             ELSEWHERE => self.take_position(),
             position => Some(position),
         }
     }
 
-    /// Takes the position back from the page window of the descriptor, to which this handle has lent it.
-    #[inline]
-    pub fn return_position(&self, position: u64) {
-        self.position.store(position, Relaxed);
-    }
-
-    /// Returns true if the page number is the same as in the previous call. After a call that returns true,
-    /// the next call returns false.
-    pub fn is_repeated(&self, number: u64) -> bool {
-        let is_repeated = self.last.load(Relaxed) == number;
-        self.last.store(if is_repeated { NONE } else { number }, Relaxed);
-        is_repeated
-    }
-
     /// Moves the position and returns the new one. Returns `None` if the seek needs more than the old
     /// position, or if it fails.
     #[inline]
-    pub fn seek(&self, offset: i64, whence: i32) -> Option<u64> {
+    pub fn seek(&mut self, offset: i64, whence: i32) -> Option<u64> {
         self.with_position(|_, position| {
             let sought = sought(position, offset, whence)?;
             Some((sought, sought))
         })
     }
 
+    /// Makes a second reference to the file.
+    #[must_use]
+    pub fn share(&mut self) -> Self {
+        if self.position != ELSEWHERE {
+            // There is no other reference yet, and calls through the new reference begin only after this
+            // call.
+            self.file.set_position(self.position);
+            self.position = ELSEWHERE;
+        }
+        Self::new(Arc::clone(&self.file))
+    }
+
     /// Takes the position from the file, if this is the only reference to it.
     #[cold]
-    fn take_position(&self) -> Option<u64> {
+    fn take_position(&mut self) -> Option<u64> {
         if Arc::strong_count(&self.file) != 1 {
             return None;
         }
@@ -133,7 +148,7 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
         // one's.
         fence(Acquire);
         let position = self.file.position();
-        self.position.store(position, Relaxed);
+        self.position = position;
         Some(position)
     }
 }
@@ -149,19 +164,6 @@ pub fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
         _ => return None,
     };
     u64::try_from(sought).ok()
-}
-
-impl<F: Positioned + ?Sized> Clone for FileHandle<F> {
-    fn clone(&self) -> Self {
-        let position = self.position.load(Relaxed);
-        if position != ELSEWHERE {
-            // There is no other reference yet, and calls through the new reference begin only after this
-            // clone.
-            self.file.set_position(position);
-            self.position.store(ELSEWHERE, Relaxed);
-        }
-        Self::new(Arc::clone(&self.file))
-    }
 }
 
 #[cfg(test)]
@@ -181,7 +183,6 @@ mod tests {
     use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
     use std::sync::Mutex;
     use std::thread;
-    use std::vec::Vec;
 
     /// A file with a lock that calls on the slow path take.
     #[derive(Debug, Default)]
@@ -190,7 +191,6 @@ mod tests {
         lock: Mutex<()>,
     }
 
-    /// A handle of a file without a window.
     type Handle = FileHandle<File>;
 
     impl File {
@@ -210,36 +210,36 @@ mod tests {
         }
     }
 
-    fn advance(handle: &Handle) -> Option<u64> {
+    fn advance(handle: &mut Handle) -> Option<u64> {
         handle.with_position(|_, position| Some((position, position + 1)))
     }
 
     #[test]
-    fn only_handle_has_the_position_and_clones_share_that_of_the_file() {
-        let handle = Handle::new(Arc::new(File::default()));
-        assert_eq!((advance(&handle), advance(&handle)), (Some(0), Some(1)));
+    fn only_handle_has_the_position_and_two_share_that_of_the_file() {
+        let mut handle = Handle::new(Arc::new(File::default()));
+        assert_eq!((advance(&mut handle), advance(&mut handle)), (Some(0), Some(1)));
         assert_eq!(handle.file().position(), 0, "the handle has it");
-        let clone = handle.clone();
-        assert_eq!((advance(&handle), advance(&clone)), (None, None));
-        clone.file().advance();
-        drop(clone);
-        assert_eq!(advance(&handle), Some(3));
-        let file = handle.clone().into_file();
-        assert_eq!(advance(&handle), None);
+        let mut other = handle.share();
+        assert_eq!((advance(&mut handle), advance(&mut other)), (None, None));
+        other.file().advance();
+        drop(other);
+        assert_eq!(advance(&mut handle), Some(3));
+        let file = handle.share().into_file();
+        assert_eq!(advance(&mut handle), None);
         assert_eq!(file.position(), 4);
     }
 
     #[test]
     fn call_that_returns_nothing_leaves_the_position() {
-        let handle = Handle::new(Arc::new(File::default()));
-        advance(&handle).unwrap();
+        let mut handle = Handle::new(Arc::new(File::default()));
+        advance(&mut handle).unwrap();
         assert_eq!(handle.with_position(|_, _| None::<((), u64)>), None);
-        assert_eq!(advance(&handle), Some(1));
+        assert_eq!(advance(&mut handle), Some(1));
     }
 
     #[test]
     fn seek_moves_within_offsets_of_files() {
-        let handle = Handle::new(Arc::new(File::default()));
+        let mut handle = Handle::new(Arc::new(File::default()));
         assert_eq!(handle.seek(5, SEEK_SET), Some(5));
         assert_eq!(handle.seek(-3, SEEK_CUR), Some(2));
         assert_eq!(handle.seek(-3, SEEK_CUR), None);
@@ -247,25 +247,6 @@ mod tests {
         assert_eq!(handle.seek(i64::MAX, SEEK_CUR), None);
         assert_eq!(handle.seek(0, SEEK_END), None);
         assert_eq!(handle.seek(i64::MAX - 2, SEEK_CUR), Some(i64::MAX.cast_unsigned()));
-    }
-
-    #[test]
-    fn position_that_was_given_away_comes_back_unless_the_file_has_it() {
-        let handle = Handle::new(Arc::new(File::default()));
-        assert_eq!(handle.seek(1, SEEK_SET), Some(1));
-        assert_eq!(handle.position(), Some(1));
-        handle.return_position(7);
-        assert_eq!(advance(&handle), Some(7));
-        let clone = handle.clone();
-        assert_eq!((handle.position(), clone.position()), (None, None));
-        assert_eq!(handle.file().position(), 8);
-    }
-
-    #[test]
-    fn every_second_call_in_a_row_repeats_a_number() {
-        let handle = Handle::new(Arc::new(File::default()));
-        let repeated: Vec<bool> = [3, 3, 3, 3, 4, 3, 0, 0].map(|number| handle.is_repeated(number)).into();
-        assert_eq!(repeated, [false, true, false, true, false, false, false, true]);
     }
 
     #[test]
@@ -277,17 +258,18 @@ mod tests {
         table.fill(first, Handle::new(Arc::clone(&file)));
         drop(file);
         let call = || {
-            let slot = table.lock(first).unwrap();
-            let handle = slot.get().unwrap();
+            let mut slot = table.lock(first).unwrap();
+            let handle = slot.get_mut().unwrap();
             if advance(handle).is_none() {
-                let handle = handle.clone();
+                let other = handle.share();
                 drop(slot);
-                handle.file().advance();
+                other.file().advance();
             }
         };
+        let share = |descriptor| table.lock(descriptor).unwrap().get_mut().unwrap().share();
         let duplicate = || {
-            let second = table.open_from(table.get(first).unwrap(), 0).unwrap();
-            table.get(second).unwrap().file().advance();
+            let second = table.open_from(share(first), 0).unwrap();
+            share(second).file().advance();
             table.remove(second).unwrap();
         };
         thread::scope(|scope| {
@@ -296,6 +278,6 @@ mod tests {
             }
             scope.spawn(|| (0..COUNT).for_each(|_| duplicate()));
         });
-        assert_eq!(table.get(first).unwrap().file().position(), 3 * COUNT);
+        assert_eq!(share(first).file().position(), 3 * COUNT);
     }
 }

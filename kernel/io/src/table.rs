@@ -150,6 +150,13 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
+    /// Does [`Self::lock`] for one of the first 64 descriptors, if the lock is free. It calls no function, so
+    /// that the caller need not save registers.
+    #[inline(always)]
+    pub fn try_lock(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T, K>> {
+        self.slots.get_first(descriptor)?.try_lock().map(LockedSlot)
+    }
+
     /// Returns the value of a descriptor.
     ///
     /// # Errors
@@ -238,6 +245,13 @@ impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
     #[must_use]
     pub fn get(&self) -> Option<&T> {
         self.0.value.as_ref()
+    }
+
+    /// Returns the value of the descriptor for changes, or `None` if the descriptor is not open.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.value.as_mut()
     }
 }
 

@@ -109,7 +109,7 @@ async fn create_directory(vfs: &Vfs<Kernel>, path: &[u8]) -> Result<(), Errno> {
 /// # Errors
 ///
 /// `ENOMEM`. Another call tries again.
-async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
+async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem<Kernel>>, Errno> {
     let Some(transport) = FuseTransport::find(&option.tag) else {
         let tag = option.tag.escape_ascii();
         let reason = format_args!(
@@ -127,7 +127,7 @@ async fn connect(option: &MountOption) -> Result<Arc<dyn FileSystem>, Errno> {
             let client = fallible::arc(client).ok_or(Errno::ENOMEM)?;
             // The vector has room, since only one thread mounts.
             CLIENTS.lock().push((transport, Arc::clone(&client)));
-            let file_system: Arc<dyn FileSystem> = client;
+            let file_system: Arc<dyn FileSystem<Kernel>> = client;
             Ok(file_system)
         }
         Err(ConnectError::Refused(Errno::ENOMEM)) => Err(Errno::ENOMEM),
@@ -148,14 +148,14 @@ fn reserve_client() -> Result<(), Errno> {
 }
 
 /// Returns the client of a device, if the device is already connected.
-fn connected(transport: FuseTransport) -> Option<Arc<dyn FileSystem>> {
+fn connected(transport: FuseTransport) -> Option<Arc<dyn FileSystem<Kernel>>> {
     let clients = CLIENTS.lock();
     let (_, client) = clients.iter().find(|(other, _)| other.is_same(transport))?;
-    let file_system: Arc<dyn FileSystem> = Arc::clone(client) as _;
+    let file_system: Arc<dyn FileSystem<Kernel>> = Arc::clone(client) as _;
     Some(file_system)
 }
 
-fn unavailable(error: Errno) -> Result<Arc<dyn FileSystem>, Errno> {
-    let file_system: Arc<dyn FileSystem> = fallible::arc(Unavailable(error)).ok_or(Errno::ENOMEM)?;
+fn unavailable(error: Errno) -> Result<Arc<dyn FileSystem<Kernel>>, Errno> {
+    let file_system: Arc<dyn FileSystem<Kernel>> = fallible::arc(Unavailable(error)).ok_or(Errno::ENOMEM)?;
     Ok(file_system)
 }

@@ -3,11 +3,10 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::{Deref, DerefMut};
 
-use hermit_fs::{OpenFile, PAGE_SIZE, System, Time, Vfs, View};
+use hermit_fs::{OpenFile, PAGE_SIZE, System, Time, Vfs};
 use hermit_hal::clock::{self, SecondsNanoseconds};
-use hermit_hal::sync::{self, RawSpinLock};
+use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
 
 use crate::fallible;
@@ -36,68 +35,6 @@ fn to_time([seconds, nanoseconds]: SecondsNanoseconds) -> Time {
 /// A page of a file.
 type Page = Box<[u8; PAGE_SIZE]>;
 
-/// The lock of a descriptor's window.
-#[derive(Debug)]
-pub(crate) struct WindowLock(sync::WordLock<View<Page>>);
-
-impl hermit_fs::WordLock<View<Page>> for WindowLock {
-    const NEW: Self = Self(sync::WordLock::new(0, View::EMPTY));
-
-    type Guard<'a> = WindowGuard<'a>;
-
-    #[inline]
-    fn word(&self) -> u64 {
-        self.0.word()
-    }
-
-    #[inline]
-    fn replace(&self, old: u64, new: u64) -> bool {
-        self.0.replace(old, new)
-    }
-
-    #[inline]
-    fn try_lock(&self, word: u64) -> Option<WindowGuard<'_>> {
-        self.0.try_lock(word).map(WindowGuard)
-    }
-
-    #[inline]
-    fn lock(&self) -> WindowGuard<'_> {
-        WindowGuard(self.0.lock())
-    }
-}
-
-/// The guard of a window's lock.
-#[derive(Debug)]
-pub(crate) struct WindowGuard<'a>(sync::WordGuard<'a, View<Page>>);
-
-impl hermit_fs::WordGuard<View<Page>> for WindowGuard<'_> {
-    #[inline]
-    fn word(&self) -> u64 {
-        self.0.word()
-    }
-
-    #[inline]
-    fn set_word(&mut self, word: u64) {
-        self.0.set_word(word);
-    }
-}
-
-impl Deref for WindowGuard<'_> {
-    type Target = View<Page>;
-
-    #[inline]
-    fn deref(&self) -> &View<Page> {
-        &self.0
-    }
-}
-
-impl DerefMut for WindowGuard<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut View<Page> {
-        &mut self.0
-    }
-}
-
 /// Services of this kernel for the file systems; see [`hermit_fs::System`].
 #[derive(Debug)]
 pub(crate) struct Kernel;
@@ -108,7 +45,6 @@ pub(crate) type File = OpenFile<Kernel>;
 impl System for Kernel {
     type RawLock = RawSpinLock;
     type Page = Page;
-    type WindowLock = WindowLock;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut bytes: Vec<u8> = Vec::new();

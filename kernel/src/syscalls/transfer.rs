@@ -1,72 +1,67 @@
 //! Reading, writing and seeking.
 //!
-//! Each call has three paths, and tries the fastest one first. The first path uses the page window of the
-//! descriptor. It reads or writes a single byte without calling another function, so no registers must be
-//! saved. The second path (`..._now`) locks the descriptor, and asks the file system to serve the call while
-//! the spinlock is held. The third path (`..._long`) does everything else: it takes a reference to the
-//! object, unlocks the descriptor, and may block.
+//! Each call has a fast path and a slow path. The fast path locks the descriptor. It serves the call from the
+//! page that the descriptor has used last, or else from the contents of the file, as far as that need not
+//! wait. The slow path (`..._slow`) takes a reference to the object, unlocks the descriptor, and may block.
 //!
-//! Each path calls the next one in its last expression. So the compiler can emit a jump, and the fast path
-//! needs no stack frame.
+//! A seek, and the copy of a single byte of the last page, call no other function, so that no registers must
+//! be saved. Each path calls the next one in its last expression. So the compiler can emit a jump, and the
+//! fast path needs no stack frame.
 
 use hermit_abi::{SEEK_CUR, SEEK_END, SEEK_SET};
-use hermit_fs::{PAGE_SIZE, Whence};
+use hermit_fs::{Done, Whence};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
 use super::user::{UserBuffer, UserSlice};
 use super::{attempt, count, returned};
-use crate::descriptors::{self, Handle, LockedDescriptor, window};
+use crate::descriptors::{self, Handle, LockedDescriptor};
 use crate::files::file;
+use crate::files::system::Kernel;
 use crate::threads::wait::{block_on, complete};
 
 /// Reads from a descriptor. Returns the number of bytes, or a negated error number.
 #[inline]
 pub(super) fn read(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
-    if let Some(window) = window(fd)
-        && let Ok([byte]) = buffer.get_mut()
-        && window.read_byte(byte).is_some()
+    if let Ok([byte]) = buffer.get_mut()
+        && let Some(mut descriptor) = LockedDescriptor::try_new(fd)
+        && let Some(file) = descriptor.file()
+        && file.try_read_byte(byte).is_some()
     {
         return 1;
     }
-    read_now(fd, buffer)
+    read_any(fd, buffer)
 }
 
 /// Does [`read`] for any number of bytes.
 #[inline(never)]
-fn read_now(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
-    if let Some(window) = window(fd)
-        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
-        && bytes.len() < PAGE_SIZE
-        && window.read(bytes).is_some()
-    {
-        return count(bytes.len());
-    }
-    let descriptor = match LockedDescriptor::new(fd) {
+fn read_any(fd: i32, mut buffer: UserBuffer<'_>) -> isize {
+    let mut descriptor = match LockedDescriptor::new(fd) {
         Ok(descriptor) => descriptor,
         Err(error) => return failed(error),
     };
-    let Some(handle) = descriptor.file() else { return read_long(descriptor, buffer) };
-    let Ok(bytes @ [_, ..]) = buffer.get_mut() else { return read_long(descriptor, buffer) };
-    let done = handle.with_position(|file, position| {
-        let count = file.read_now(position, bytes)?;
-        Some(((position, count), position + count as u64))
-    });
-    let Some((position, done)) = done else { return read_long(descriptor, buffer) };
-    if done < PAGE_SIZE {
-        descriptor.resume_at(position);
-    } else {
-        descriptor.resume();
+    if let Some(file) = descriptor.file()
+        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
+        && let Some(done) = file.read(bytes)
+    {
+        return count(unlocked(descriptor, done));
     }
-    count(done)
+    read_slow(descriptor, buffer)
+}
+
+/// Unlocks a descriptor and returns the result of its call.
+#[inline]
+fn unlocked<T>(descriptor: LockedDescriptor, done: Done<Kernel, T>) -> T {
+    drop(descriptor);
+    done.into_value()
 }
 
 /// Does [`read`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
-fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
+fn read_slow(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
     returned(attempt(|| {
-        let handle = descriptor.into_handle()?;
+        let handle = descriptor.share()?;
         let mut buffer = ReadBuffer::new(buffer.get()?);
         handle.read(&mut buffer)?;
         Ok(count(buffer.len()))
@@ -76,25 +71,21 @@ fn read_long(descriptor: LockedDescriptor, buffer: UserBuffer<'_>) -> isize {
 /// Does [`read`] at an offset.
 #[inline]
 pub(super) fn read_at(fd: i32, mut buffer: UserBuffer<'_>, offset: i64) -> isize {
-    let Ok(start) = self::offset(offset) else { return read_at_long(fd, buffer, offset) };
-    let Ok(bytes @ [_, ..]) = buffer.get_mut() else { return read_at_long(fd, buffer, offset) };
-    if window(fd).is_some_and(|window| window.read_at(start, bytes).is_some()) {
-        return count(bytes.len());
-    }
-    if let Ok(descriptor) = LockedDescriptor::new(fd)
-        && let Some(handle) = descriptor.file()
-        && let Some(done) = handle.file().read_now(start, bytes)
+    if let Ok(start) = self::offset(offset)
+        && let Ok(bytes @ [_, ..]) = buffer.get_mut()
+        && let Ok(mut descriptor) = LockedDescriptor::new(fd)
+        && let Some(file) = descriptor.file()
+        && let Some(done) = file.read_at(start, bytes)
     {
-        descriptor.resume_at(start);
-        return count(done);
+        return count(unlocked(descriptor, done));
     }
-    read_at_long(fd, buffer, offset)
+    read_at_slow(fd, buffer, offset)
 }
 
 /// Does [`read_at`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
-fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
+fn read_at_slow(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
     returned(attempt(|| {
         let object = descriptors::get(fd)?;
         let mut buffer = ReadBuffer::new(buffer.get()?);
@@ -111,50 +102,39 @@ fn read_at_long(fd: i32, buffer: UserBuffer<'_>, offset: i64) -> isize {
 #[inline]
 pub(super) fn write(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
     if bytes.len() == 1
-        && let Some(window) = window(fd)
-        && window.write_byte(|| bytes.get().ok()?.first().copied()).is_some()
+        && let Ok([byte]) = bytes.get()
+        && let Some(mut descriptor) = LockedDescriptor::try_new(fd)
+        && let Some(file) = descriptor.file()
+        && file.try_write_byte(*byte).is_some()
     {
         return 1;
     }
-    write_now(fd, bytes)
+    write_any(fd, bytes)
 }
 
 /// Does [`write`] for any number of bytes.
 #[inline(never)]
-fn write_now(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
-    if let Some(window) = window(fd)
-        && let Ok(start @ [_, ..]) = bytes.get()
-        && start.len() < PAGE_SIZE
-        && window.write(start).is_some()
-    {
-        return count(start.len());
-    }
-    let descriptor = match LockedDescriptor::new(fd) {
+fn write_any(fd: i32, bytes: UserSlice<'_, u8>) -> isize {
+    let mut descriptor = match LockedDescriptor::new(fd) {
         Ok(descriptor) => descriptor,
         Err(error) => return failed(error),
     };
-    let Some(handle) = descriptor.file() else { return write_long(descriptor, bytes) };
-    let Ok(start @ [_, ..]) = bytes.get() else { return write_long(descriptor, bytes) };
-    let done = handle.with_position(|file, position| {
-        let end = file.write_now(position, start)?;
-        Some((end, end))
-    });
-    let Some(end) = done else { return write_long(descriptor, bytes) };
-    let size = start.len();
-    if size < PAGE_SIZE {
-        descriptor.resume_at(end - size as u64);
-    } else {
-        descriptor.resume();
+    if let Some(file) = descriptor.file()
+        && let Ok(bytes @ [_, ..]) = bytes.get()
+        && let Some(done) = file.write(bytes)
+    {
+        unlocked(descriptor, done);
+        return count(bytes.len());
     }
-    count(start.len())
+    write_slow(descriptor, bytes)
 }
 
 /// Does [`write`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
-fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
+fn write_slow(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
     returned(attempt(|| {
-        let handle = descriptor.into_handle()?;
+        let handle = descriptor.share()?;
         handle.write(bytes.get()?).map(count)
     }))
 }
@@ -162,25 +142,22 @@ fn write_long(descriptor: LockedDescriptor, bytes: UserSlice<'_, u8>) -> isize {
 /// Does [`write`] at an offset.
 #[inline]
 pub(super) fn write_at(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
-    let Ok(position) = self::offset(offset) else { return write_at_long(fd, bytes, offset) };
-    let Ok(start @ [_, ..]) = bytes.get() else { return write_at_long(fd, bytes, offset) };
-    if window(fd).is_some_and(|window| window.write_at(position, start).is_some()) {
-        return count(start.len());
-    }
-    if let Ok(descriptor) = LockedDescriptor::new(fd)
-        && let Some(handle) = descriptor.file()
-        && handle.file().write_now(position, start).is_some()
+    if let Ok(position) = self::offset(offset)
+        && let Ok(bytes @ [_, ..]) = bytes.get()
+        && let Ok(mut descriptor) = LockedDescriptor::new(fd)
+        && let Some(file) = descriptor.file()
+        && let Some(done) = file.write_at(position, bytes)
     {
-        descriptor.resume_at(position);
-        return count(start.len());
+        unlocked(descriptor, done);
+        return count(bytes.len());
     }
-    write_at_long(fd, bytes, offset)
+    write_at_slow(fd, bytes, offset)
 }
 
 /// Does [`write_at`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
-fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
+fn write_at_slow(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
     returned(attempt(|| {
         let object = descriptors::get(fd)?;
         let (bytes, offset) = (bytes.get()?, self::offset(offset)?);
@@ -196,43 +173,37 @@ fn write_at_long(fd: i32, bytes: UserSlice<'_, u8>, offset: i64) -> isize {
 #[inline]
 pub(super) fn seek(fd: i32, offset: isize, whence: i32) -> isize {
     if whence == SEEK_SET
-        && let Some(window) = window(fd)
-        && window.seek_to(offset as i64).is_some()
+        && let Some(mut descriptor) = LockedDescriptor::try_new(fd)
+        && let Some(file) = descriptor.file()
+        && file.try_seek_to(offset as i64).is_some()
     {
         return offset;
     }
-    seek_now(fd, offset as i64, whence)
+    seek_any(fd, offset, whence)
 }
 
-/// Does [`seek`] relative to the position, or in a file whose position may not be in the window.
+/// Does [`seek`] relative to any position.
 #[inline(never)]
-fn seek_now(fd: i32, offset: i64, whence: i32) -> isize {
-    if let Some(window) = window(fd)
-        && let Some(position) = window.seek(offset, whence)
+fn seek_any(fd: i32, offset: isize, whence: i32) -> isize {
+    let mut descriptor = match LockedDescriptor::new(fd) {
+        Ok(descriptor) => descriptor,
+        Err(error) => return failed(error),
+    };
+    if let Some(file) = descriptor.file()
+        && let Some(position) = file.seek(offset as i64, whence)
         && let Ok(position) = isize::try_from(position)
     {
         return position;
     }
-    let descriptor = match LockedDescriptor::new(fd) {
-        Ok(descriptor) => descriptor,
-        Err(error) => return failed(error),
-    };
-    let position = descriptor.file().and_then(|handle| handle.seek(offset, whence));
-    match position.map(isize::try_from) {
-        Some(Ok(position)) => {
-            descriptor.resume();
-            position
-        }
-        _ => seek_long(descriptor, offset, whence),
-    }
+    seek_slow(descriptor, offset as i64, whence)
 }
 
 /// Does [`seek`] if it may have to wait, or may take longer than a spinlock may be held.
 #[cold]
 #[inline(never)]
-fn seek_long(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
+fn seek_slow(descriptor: LockedDescriptor, offset: i64, whence: i32) -> isize {
     returned(attempt(|| {
-        let position = match descriptor.into_handle()? {
+        let position = match descriptor.share()? {
             Handle::File(handle) => handle.file().move_position(offset, to_whence(whence)?),
             Handle::Object(object) => object.seek(offset, whence),
         };

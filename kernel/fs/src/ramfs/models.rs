@@ -15,7 +15,7 @@ use loom::thread;
 use super::RamFs;
 use super::inode::Inode;
 use crate::file_system::{FileSystem as _, Name, RenameFlags};
-use crate::{FileType, FoundInode, Ino, MutexWordLock, PAGE_SIZE, System, Time, View};
+use crate::{FileType, FoundInode, Ino, PAGE_SIZE, System, Time};
 
 /// loom's preemption bound. The environment variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const PREEMPTIONS: usize = 3;
@@ -30,7 +30,6 @@ struct LoomSystem;
 impl System for LoomSystem {
     type RawLock = LoomRawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
-    type WindowLock = MutexWordLock<LoomRawMutex, View<Self::Page>>;
 
     fn allocate_page(_: &[u8]) -> Option<Self::Page> {
         None
@@ -67,7 +66,7 @@ impl Tree {
 
     /// The inode that a path leads to, without a reference to it.
     fn find(&self, path: &[u8]) -> Option<FoundInode> {
-        let found = self.ramfs.lookup_path(Ino::ROOT, path, 0)?;
+        let found = self.ramfs.lookup_path(Ino::ROOT, path, 0)?.inode;
         self.ramfs.forget(found.ino, 1);
         Some(found)
     }
@@ -88,8 +87,8 @@ impl Tree {
     fn create(&self, path: &[u8]) -> FoundInode {
         let (found, is_new) = self.ramfs.create_path(Ino::ROOT, path, 0, 0o644).unwrap();
         assert!(is_new);
-        self.ramfs.forget(found.ino, 1);
-        found
+        self.ramfs.forget(found.inode.ino, 1);
+        found.inode
     }
 
     fn remove(&self, path: &[u8]) {
@@ -175,7 +174,7 @@ fn directory_of_another_rename_is_not_kept() {
         let is_created = other.join().unwrap();
         tree.assert_finds(b"/a", None);
         assert_eq!(tree.find(b"/b/y").is_some(), is_created);
-        assert_eq!(tree.ramfs.create_path(Ino::ROOT, b"/a/z", 0, 0o644), None);
+        assert!(tree.ramfs.create_path(Ino::ROOT, b"/a/z", 0, 0o644).is_none());
     });
 }
 

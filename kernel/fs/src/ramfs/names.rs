@@ -5,15 +5,16 @@
 //! of names are allocated before it is taken. Inodes that have lost their last name are freed after it is
 //! released. For this purpose, a removed inode is returned to the caller, either with a reference or locked.
 
+use alloc::sync::Arc;
 use core::ops::ControlFlow;
 
 use hermit_interface::Errno;
 
 use super::RamFs;
 use super::directory::{Directory, DirectoryEntry, EntryName, Removed, Vacancy};
-use super::inode::{Body, File, Inode};
+use super::inode::{Body, Inode, NAME_SIZE};
 use super::table::LockedSlot;
-use super::usage::NAME_SIZE;
+use crate::contents::{Contents, Times};
 use crate::file_system::Name;
 use crate::system::copied;
 use crate::{DirEntry, Entry, FileType, FoundInode, Ino, System, Time};
@@ -56,24 +57,36 @@ impl<S: System> RamFs<S> {
         Ok(Entry { attr: inode.attr(ino), generation, validity: 0 })
     }
 
-    pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        self.add(entry, || Body::File(File::new(&[])), permissions)
+    pub(super) fn add_file(
+        &self,
+        entry: Name<'_>,
+        permissions: u32,
+    ) -> Result<(Entry, Arc<Contents<S>>), Errno> {
+        let contents = self.new_contents(&[], S::now())?;
+        let file = Arc::clone(&contents);
+        Ok((self.add(entry, |_| Body::File(file), permissions)?, contents))
+    }
+
+    /// Creates the contents of a file.
+    pub(super) fn new_contents(&self, base: &'static [u8], now: Time) -> Result<Arc<Contents<S>>, Errno> {
+        Contents::new(base, &self.usage, now).ok_or(Errno::ENOMEM)
     }
 
     pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
-        self.add(entry, || Body::Directory(Directory::new(entry.parent)), permissions)
+        let body = |now| Body::Directory(Directory::new(entry.parent), Times::new(now));
+        self.add(entry, body, permissions)
     }
 
     pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry, Errno> {
         let target = copied(target)?.into_boxed_slice();
-        self.add(entry, || Body::Symlink(target), 0o777)
+        self.add(entry, |now| Body::Symlink(target, Times::new(now)), 0o777)
     }
 
     /// Creates an inode with a name.
     pub(super) fn add(
         &self,
         entry: Name<'_>,
-        body: impl FnOnce() -> Body<S>,
+        body: impl FnOnce(Time) -> Body<S>,
         permissions: u32,
     ) -> Result<Entry, Errno> {
         let FoundInode { ino, generation, .. } = self.add_inode(entry, body, permissions)?;
@@ -84,7 +97,7 @@ impl<S: System> RamFs<S> {
     pub(super) fn add_inode(
         &self,
         entry: Name<'_>,
-        body: impl FnOnce() -> Body<S>,
+        body: impl FnOnce(Time) -> Body<S>,
         permissions: u32,
     ) -> Result<FoundInode, Errno> {
         let new = self.new_inode(entry.name, body, permissions)?;
@@ -102,15 +115,15 @@ impl<S: System> RamFs<S> {
     fn new_inode(
         &self,
         name: &[u8],
-        body: impl FnOnce() -> Body<S>,
+        body: impl FnOnce(Time) -> Body<S>,
         permissions: u32,
     ) -> Result<NewInode, Errno> {
         let now = S::now();
         let name = EntryName::new(name)?;
-        let body = body();
+        let body = body(now);
         let (file_type, size) = (body.file_type(), NAME_SIZE + body.charged());
         self.usage.charge(size)?;
-        let inserted = self.inodes.insert(|| Inode::new(body, permissions, now));
+        let inserted = self.inodes.insert(|| Inode::new(body, permissions));
         let (ino, generation) = inserted.inspect_err(|_| self.usage.release(size))?;
         Ok(NewInode { found: FoundInode { ino, generation, file_type }, name, now })
     }
@@ -145,7 +158,7 @@ impl<S: System> RamFs<S> {
         self.with(entry.parent, |inode| {
             let removed = inode.directory()?.remove(entry.name)?;
             inode.nlink -= u32::from(removed.file_type == FileType::Directory);
-            inode.times.modified(now);
+            inode.note_modified(now);
             Ok(removed)
         })
     }
@@ -168,7 +181,7 @@ impl<S: System> RamFs<S> {
                 _ => {}
             }
             inode.nlink += 1;
-            inode.times.changed(now);
+            inode.note_changed(now);
             Ok(inode.file_type())
         })?;
         self.insert_entry(entry.parent, (vacancy, name), (ino, file_type), now)?;
@@ -203,14 +216,13 @@ impl<S: System> RamFs<S> {
         now: Time,
     ) -> Result<(Ino, LockedSlot<'_, S, Inode<S>>), Errno> {
         let ino = parent.directory()?.remove_file(name)?.ino;
-        parent.times.modified(now);
+        parent.note_modified(now);
         // Both the directory and the inode are locked here, as `PathCache` requires.
         let mut slot = self.inodes.lock(ino)?;
         slot.lost_names += 1;
         let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
-        inode.take_back_page();
         inode.nlink -= 1;
-        inode.times.changed(now);
+        inode.note_changed(now);
         if inode.nlink > 0 {
             self.usage.release(NAME_SIZE);
         }
@@ -262,7 +274,7 @@ impl<S: System> RamFs<S> {
                 self.usage.release(NAME_SIZE);
             }
             inode.references += 1;
-            inode.times.changed(now);
+            inode.note_changed(now);
         });
         ino
     }
@@ -301,7 +313,7 @@ fn insert<S: System>(
 ) -> Result<(), Errno> {
     parent.directory()?.insert(vacancy, name, target)?;
     parent.nlink += u32::from(target.1 == FileType::Directory);
-    parent.times.modified(now);
+    parent.note_modified(now);
     Ok(())
 }
 

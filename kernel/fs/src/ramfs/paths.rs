@@ -5,16 +5,18 @@
 //! to the last inode. They look into the [path cache](super::path_cache) first. They return `None` where the
 //! general walk must decide: at `.`, `..`, symbolic links and mount points, and for all errors.
 
+use alloc::sync::Arc;
+
 use hermit_interface::Errno;
 
 use super::RamFs;
 use super::directory::{EntryName, MAX_SHORT, Place, Vacancy};
-use super::inode::{Body, File, Inode};
+use super::inode::{Body, Inode, NAME_SIZE};
 use super::path_cache::{Cached, PathFrom};
 use super::path_names::{PathNames, is_proper, split_last};
 use super::table::LockedSlot;
-use super::usage::NAME_SIZE;
-use crate::file_system::Name;
+use crate::contents::Contents;
+use crate::file_system::{Found, Name};
 use crate::{FileType, FoundInode, Ino, System, Time};
 
 /// Maximum number of names in a walk. It limits the time for which a walk masks interrupts: each directory is
@@ -134,18 +136,16 @@ impl<S: System> RamFs<S> {
         (slot.inode.as_ref()?.file_type() != FileType::Symlink).then_some((ino, slot))
     }
 
-    pub(super) fn find_path(&self, from: PathFrom<'_>) -> Option<FoundInode> {
+    pub(super) fn find_path(&self, from: PathFrom<'_>) -> Option<Found<S>> {
         refer(self.lock_path(from)?)
     }
 
     /// Finds the inode of a path, or creates a file at the path. The returned `bool` is true if it has
     /// created the file. Returns `None` if the caller must look up the names one by one.
-    pub(super) fn find_or_add_file(
-        &self,
-        from: PathFrom<'_>,
-        permissions: u32,
-    ) -> Option<(FoundInode, bool)> {
+    pub(super) fn find_or_add_file(&self, from: PathFrom<'_>, permissions: u32) -> Option<(Found<S>, bool)> {
         let now = S::coarse_now();
+        // Memory is allocated before the names are locked.
+        let contents = self.new_contents(&[], now).ok()?;
         // The names are locked before the directory: the lock order is names, directory, inode.
         let names = self.names.lock();
         let mut last = self.lock_last(from)?;
@@ -160,13 +160,13 @@ impl<S: System> RamFs<S> {
             return None;
         }
         if name.len() <= MAX_SHORT
-            && let Some(found) = self.add_file_now(parent, (vacancy, name), permissions, now)
+            && let Some(inode) = self.add_file_now(parent, (vacancy, name), &contents, permissions, now)
         {
-            return Some((found, true));
+            return Some((Found { inode, contents: Some(contents) }, true));
         }
         // The general request may allocate memory, and locks the names itself.
         drop(names);
-        self.add_file_long(last, permissions).map(|found| (found, true))
+        self.add_file_long(last, contents, permissions).map(|found| (found, true))
     }
 
     /// Creates a file in a locked directory. The caller has made room for the entry, and holds the lock of
@@ -176,32 +176,39 @@ impl<S: System> RamFs<S> {
         &self,
         parent: &mut Inode<S>,
         (vacancy, name): (Vacancy, &[u8]),
+        contents: &Arc<Contents<S>>,
         permissions: u32,
         now: Time,
     ) -> Option<FoundInode> {
         let name = EntryName::new(name).ok()?;
         self.usage.charge(NAME_SIZE).ok()?;
-        let make = || Inode::new(Body::File(File::new(&[])), permissions, now);
+        let make = || Inode::new(Body::File(Arc::clone(contents)), permissions);
         let Some((ino, generation)) = self.inodes.try_insert(make) else {
             self.usage.release(NAME_SIZE);
             return None;
         };
         // The insertion cannot fail, since there is room for the entry.
         parent.directory().ok()?.insert(vacancy, name, (ino, FileType::Regular)).ok()?;
-        parent.times.modified(now);
+        parent.note_modified(now);
         Some(FoundInode { ino, generation, file_type: FileType::Regular })
     }
 
     /// Creates a file by the general request, which may allocate memory.
     #[cold]
-    fn add_file_long(&self, mut last: Last<'_, '_, S>, permissions: u32) -> Option<FoundInode> {
+    fn add_file_long(
+        &self,
+        mut last: Last<'_, '_, S>,
+        contents: Arc<Contents<S>>,
+        permissions: u32,
+    ) -> Option<Found<S>> {
         // The reference keeps the directory from being freed while it is not locked.
         last.parent().ok()?.references += 1;
         let (parent, name) = (last.directory, last.name);
         drop(last);
-        let added = self.add_inode(Name { parent, name }, || Body::File(File::new(&[])), permissions);
+        let file = Arc::clone(&contents);
+        let added = self.add_inode(Name { parent, name }, |_| Body::File(file), permissions);
         self.drop_reference(parent);
-        added.ok()
+        Some(Found { inode: added.ok()?, contents: Some(contents) })
     }
 
     /// Removes a name that does not lead to a directory. If `only` is given, removes the name only if it
@@ -227,11 +234,12 @@ impl<S: System> RamFs<S> {
 
 /// Takes a reference to a locked inode.
 #[inline]
-fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<FoundInode> {
+fn refer<S: System>((ino, mut slot): (Ino, Locked<'_, S>)) -> Option<Found<S>> {
     let generation = slot.generation;
     let inode = slot.inode.as_mut()?;
     inode.references += 1;
-    Some(FoundInode { ino, generation, file_type: inode.file_type() })
+    let contents = inode.contents();
+    Some(Found { inode: FoundInode { ino, generation, file_type: inode.file_type() }, contents })
 }
 
 #[cfg(test)]
@@ -246,7 +254,7 @@ mod tests {
     /// results: the first call may walk, the second call finds the path in the cache.
     fn find(ramfs: &RamFs<TestSystem>, path: &str) -> Option<FoundInode> {
         let find = || {
-            let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?;
+            let found = ramfs.lookup_path(Ino::ROOT, path.as_bytes(), 0)?.inode;
             ramfs.forget(found.ino, 1);
             Some(found)
         };
@@ -258,8 +266,8 @@ mod tests {
     fn create(ramfs: &RamFs<TestSystem>, path: &str) -> FoundInode {
         let (found, is_new) = ramfs.create_path(Ino::ROOT, path.as_bytes(), 0, 0o644).unwrap();
         assert!(is_new);
-        ramfs.forget(found.ino, 1);
-        found
+        ramfs.forget(found.inode.ino, 1);
+        found.inode
     }
 
     #[test]
@@ -312,9 +320,9 @@ mod tests {
         let directory = find(&ramfs, "/a").unwrap();
         assert!(find(&ramfs, "/a/x").is_some());
         for path in [&b"/a/x"[..], b"/a", b"/a/y"] {
-            assert_eq!(ramfs.lookup_path(Ino::ROOT, path, 1 << (directory.ino.0 % 64)), None);
+            assert!(ramfs.lookup_path(Ino::ROOT, path, 1 << (directory.ino.0 % 64)).is_none());
         }
-        assert_eq!(ramfs.create_path(Ino::ROOT, b"/a/y", 1 << (directory.ino.0 % 64), 0o644), None);
+        assert!(ramfs.create_path(Ino::ROOT, b"/a/y", 1 << (directory.ino.0 % 64), 0o644).is_none());
     }
 
     #[test]
@@ -327,7 +335,7 @@ mod tests {
         let start = find(&ramfs, "/a").unwrap().ino;
         for _ in 0..2 {
             for (start, expected) in [(start, inner), (Ino::ROOT, outer)] {
-                let found = ramfs.lookup_path(start, b"b/x", 0).unwrap();
+                let found = ramfs.lookup_path(start, b"b/x", 0).unwrap().inode;
                 ramfs.forget(found.ino, 1);
                 assert_eq!(found, expected);
             }
@@ -370,11 +378,11 @@ mod tests {
     #[test]
     fn path_through_a_file_makes_no_inode() {
         let (ramfs, _) = vfs(1 << 20);
-        let create = |path: &[u8]| ramfs.create_path(Ino::ROOT, path, 0, 0o644);
+        let create = |path: &[u8]| Some(ramfs.create_path(Ino::ROOT, path, 0, 0o644)?.0.inode);
         create(b"/file").unwrap();
         // Each inode that gets this slot of the table has another generation.
         let next_generation = || {
-            let (found, _) = create(b"/other").unwrap();
+            let found = create(b"/other").unwrap();
             ramfs.unlink_path(Ino::ROOT, b"/other", 0, Some(found)).unwrap();
             ramfs.forget(found.ino, 1);
             (found.ino, found.generation)
@@ -388,7 +396,10 @@ mod tests {
     #[test]
     fn unlink_path_of_an_inode_spares_another_one_of_the_same_number() {
         let (ramfs, _) = vfs(1 << 20);
-        let create = || ramfs.create_path(Ino::ROOT, b"/file", 0, 0o644).unwrap();
+        let create = || {
+            let (found, is_new) = ramfs.create_path(Ino::ROOT, b"/file", 0, 0o644).unwrap();
+            (found.inode, is_new)
+        };
         let unlink = |only| ramfs.unlink_path(Ino::ROOT, b"/file", 0, only);
         let (first, is_new) = create();
         assert!(is_new);

@@ -105,7 +105,7 @@ impl<S: System> RamFs<S> {
         // always has a name. If both inodes are directories, the number of subdirectories of the new parent
         // does not change.
         self.with(to.parent, |inode| {
-            inode.times.modified(now);
+            inode.note_modified(now);
             inode.directory()?.replace(to.name, ino, file_type)
         })?;
         self.set_parent(ino, to.parent, now);
@@ -136,7 +136,7 @@ impl<S: System> RamFs<S> {
         self.with(entry.parent, |inode| {
             inode.nlink += u32::from(after.1 == FileType::Directory);
             inode.nlink -= u32::from(before.1 == FileType::Directory);
-            inode.times.modified(now);
+            inode.note_modified(now);
             inode.directory()?.replace(entry.name, after.0, after.1)
         })?;
         self.set_parent(after.0, entry.parent, now);
@@ -146,7 +146,7 @@ impl<S: System> RamFs<S> {
     /// Records that an inode has moved.
     fn set_parent(&self, ino: Ino, parent: Ino, now: Time) {
         self.update(ino, |inode| {
-            inode.times.changed(now);
+            inode.note_changed(now);
             if let Ok(directory) = inode.directory() {
                 directory.parent = parent;
             }

@@ -4,7 +4,8 @@ use hermit_interface::Errno;
 use hermit_interface::tar::{self, Content, TarError, TreePath};
 
 use super::RamFs;
-use super::inode::{Body, File};
+use super::inode::Body;
+use crate::contents::Times;
 use crate::file_system::{FileSystem, Name};
 use crate::system::copied;
 use crate::{FileType, Ino, System, Time};
@@ -74,15 +75,19 @@ impl<S: System> RamFs<S> {
             (Err(_), _) => {}
         }
         let (body, permissions) = match (entry.content, target) {
-            (Content::File(contents), _) => (Body::File(File::new(contents)), entry.permissions),
-            (Content::Symlink(target), _) => (Body::Symlink(copied(target)?.into_boxed_slice()), 0o777),
+            (Content::File(contents), _) => {
+                (Body::File(self.new_contents(contents, S::now())?), entry.permissions)
+            }
+            (Content::Symlink(target), _) => {
+                (Body::Symlink(copied(target)?.into_boxed_slice(), Times::new(S::now())), 0o777)
+            }
             (_, Some(target)) => {
                 self.forget(self.add_link(target, name)?.attr.ino, 1);
                 return Ok(());
             }
             _ => return self.add_subdirectory(name).map(drop),
         };
-        let ino = self.add(name, || body, permissions)?.attr.ino;
+        let ino = self.add(name, |_| body, permissions)?.attr.ino;
         self.forget(ino, 1);
         self.set_attributes(ino, entry)
     }
@@ -123,7 +128,7 @@ impl<S: System> RamFs<S> {
             if inode.file_type() != FileType::Symlink {
                 inode.permissions = entry.permissions;
             }
-            inode.times.unpacked(modified);
+            inode.change_times(|times| times.unpacked(modified));
             Ok(())
         })
     }

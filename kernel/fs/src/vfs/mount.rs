@@ -24,7 +24,7 @@ use super::locks::LockTable;
 use super::write_back::{WriteBack, WrittenInode};
 use crate::file_system::{Name, OpenInode, Opened, complete};
 use crate::system::{Lock, copied};
-use crate::{Attr, DirEntry, Entry, FileSystem, FileType, FoundInode, Ino, Lookup, SetAttr, System};
+use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Found, FoundInode, Ino, Lookup, SetAttr, System};
 
 /// A mounted file system in `/proc/mounts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct MountInfo {
 /// A mounted file system.
 #[derive(Debug)]
 pub(super) struct Mount<S: System> {
-    pub(super) file_system: Arc<dyn FileSystem>,
+    pub(super) file_system: Arc<dyn FileSystem<S>>,
     /// Device ID (`st_dev`).
     pub(super) device: u64,
     pub(super) is_read_only: bool,
@@ -62,7 +62,7 @@ pub(super) struct Mount<S: System> {
 
 impl<S: System> Mount<S> {
     pub(super) fn new(
-        file_system: Arc<dyn FileSystem>,
+        file_system: Arc<dyn FileSystem<S>>,
         device: u64,
         (is_read_only, data_collected): (bool, Option<fn() -> bool>),
         covered: Option<Arc<Node<S>>>,
@@ -292,7 +292,7 @@ impl<S: System> Node<S> {
         self.ino == other.ino && Arc::ptr_eq(&self.mount, &other.mount)
     }
 
-    pub(super) fn file_system(&self) -> &dyn FileSystem {
+    pub(super) fn file_system(&self) -> &dyn FileSystem<S> {
         &*self.mount.file_system
     }
 
@@ -368,7 +368,7 @@ impl<S: System> Node<S> {
     }
 
     /// Looks up all names of a path at once, if the file system can: see [`FileSystem::lookup_path`].
-    pub(super) fn lookup_path(&self, path: &[u8]) -> Option<FoundInode> {
+    pub(super) fn lookup_path(&self, path: &[u8]) -> Option<Found<S>> {
         self.file_system().lookup_path(self.ino, path, self.mount.submount_bits())
     }
 
@@ -412,8 +412,8 @@ impl<S: System> Node<S> {
     }
 }
 
-impl<S: System> WrittenInode for Node<S> {
-    fn file_system(&self) -> &dyn FileSystem {
+impl<S: System> WrittenInode<S> for Node<S> {
+    fn file_system(&self) -> &dyn FileSystem<S> {
         self.file_system()
     }
 

@@ -157,9 +157,10 @@ async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedP
     open_path(Arc::clone(node), opened, flags)
 }
 
-fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened, flags: i32) -> Result<OpenedPath<S>, Errno> {
+fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened<S>, flags: i32) -> Result<OpenedPath<S>, Errno> {
     Ok(match opened {
         Opened::Inode(handle) => OpenedPath::File(OpenFile::new(node, handle, flags)?),
+        Opened::Memory(contents) => OpenedPath::File(OpenFile::in_memory(node, contents, flags)?),
         Opened::Object(object) => OpenedPath::Object(object),
     })
 }

@@ -4,8 +4,10 @@
 //! position, so only one call at a time uses the position (POSIX.1-2017, 2.9.7). An [`OpenFile`] counts
 //! writes, so that `close` asks the file system for errors only if there were writes since the last report.
 //!
-//! The functions with `_now` in their names are fast paths, which never wait and may be called under a
-//! spinlock. Opening and closing a file of a file system in memory needs no request. Such an open file can be
+//! The contents of a file in memory need no requests: an open file reads and writes them itself. The
+//! functions `try_…` and those with `_now` in their names are fast paths, which never wait and may be called
+//! under a spinlock. Opening and closing a file of a file system in memory needs no request. Such an open
+//! file can be
 //! [retired](OpenFile::retire_now) and used again for another file, which saves `open` an allocation.
 
 use alloc::sync::Arc;
@@ -20,12 +22,13 @@ use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Access, Object, Positioned, ReadBuffer};
 
 use super::Metadata;
+use super::descriptor::DescriptorFile;
 use super::locks::{FileLock, Held};
 use super::mount::{Mount, Node};
 use super::position::Position;
 use super::write_back::Opening;
 use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, Entry, FileType, FoundInode, Ino, PageWindow, SetAttr, StatFs, System};
+use crate::{Contents, DirEntry, Entry, FileType, Found, Ino, SetAttr, StatFs, System, Transfer};
 
 /// Reference point of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,9 @@ impl<S: System> Deref for OpenNode<S> {
 /// An open file or directory, with a position and flags. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
+    /// The contents of a regular file in memory. They are dropped before the inode, which counts their
+    /// memory.
+    contents: Option<Arc<Contents<S>>>,
     node: OpenNode<S>,
     inode: OpenInode,
     /// Access mode of the `open` call.
@@ -72,10 +78,10 @@ pub struct OpenFile<S: System> {
     writes: AtomicU64,
     reported: AtomicU64,
     /// True if the open file is retired. Then it has no reference to the inode.
-    is_retired: AtomicBool,
+    is_retired: bool,
     /// The opening in the file system, if writes of this open file are collected. Its drop releases the
     /// inode. If `None`, the drop of this open file releases the inode.
-    opening: Option<Arc<Opening>>,
+    opening: Option<Arc<Opening<S>>>,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -91,8 +97,22 @@ impl<S: System> OpenFile<S> {
         let inode = OpenInode { ino: node.ino, handle };
         let is_collected = node.mount.write_back.is_some() && flags & ACCESS_MODE != 0;
         let opening =
-            if is_collected { Opening::new::<S>(Arc::<Node<S>>::clone(&node), inode, flags)? } else { None };
-        S::arc(Self::of(OpenNode::Shared(node), inode, flags, opening)).ok_or(Errno::ENOMEM)
+            if is_collected { Opening::new(Arc::<Node<S>>::clone(&node), inode, flags)? } else { None };
+        S::arc(Self::of(OpenNode::Shared(node), None, inode, flags, opening)).ok_or(Errno::ENOMEM)
+    }
+
+    /// Creates an open file for a regular file in memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn in_memory(
+        node: Arc<Node<S>>,
+        contents: Arc<Contents<S>>,
+        flags: i32,
+    ) -> Result<Arc<Self>, Errno> {
+        let inode = OpenInode { ino: node.ino, handle: 0 };
+        S::arc(Self::of(OpenNode::Shared(node), Some(contents), inode, flags, None)).ok_or(Errno::ENOMEM)
     }
 
     /// Creates an open file for an inode that a path leads to. The file system has opened the inode without a
@@ -103,9 +123,10 @@ impl<S: System> OpenFile<S> {
     ///
     /// `ENOMEM`.
     #[inline(always)]
-    pub(super) fn of_found(mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> Result<Arc<Self>, Errno> {
+    pub(super) fn of_found(mount: &Arc<Mount<S>>, found: Found<S>, flags: i32) -> Result<Arc<Self>, Errno> {
+        let Found { inode: found, contents } = found;
         let inode = OpenInode { ino: found.ino, handle: 0 };
-        let make = || Self::of(OpenNode::Own(Node::new(mount, found)), inode, flags, None);
+        let make = || Self::of(OpenNode::Own(Node::new(mount, found)), contents, inode, flags, None);
         S::arc_with(make).ok_or_else(|| {
             drop(Node::new(mount, found));
             Errno::ENOMEM
@@ -113,15 +134,22 @@ impl<S: System> OpenFile<S> {
     }
 
     #[inline(always)]
-    const fn of(node: OpenNode<S>, inode: OpenInode, flags: i32, opening: Option<Arc<Opening>>) -> Self {
+    const fn of(
+        node: OpenNode<S>,
+        contents: Option<Arc<Contents<S>>>,
+        inode: OpenInode,
+        flags: i32,
+        opening: Option<Arc<Opening<S>>>,
+    ) -> Self {
         Self {
+            contents,
             node,
             inode,
             access_mode: flags & ACCESS_MODE,
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
             writes: AtomicU64::new(0),
             reported: AtomicU64::new(0),
-            is_retired: AtomicBool::new(false),
+            is_retired: false,
             opening,
             lock: Held::new(),
             position: Position::new(),
@@ -132,29 +160,31 @@ impl<S: System> OpenFile<S> {
     /// success. It fails if errors must be reported, if the file holds an advisory lock, or if memory would
     /// be freed, because the caller holds a spinlock.
     ///
-    /// The caller has the only reference to this open file. After success, the caller may use the open file
-    /// only for [`Self::reuse`].
+    /// After success, the caller may use the open file only for [`Self::reuse`].
     #[inline]
-    pub fn retire_now(&self) -> bool {
+    pub fn retire_now(&mut self) -> bool {
         let OpenNode::Own(node) = &self.node else { return false };
         if self.is_dirty() || self.lock.is_held() || !node.mount.file_system.forget_now(node.ino) {
             return false;
         }
-        self.is_retired.store(true, Relaxed);
+        // This frees nothing: the inode still has a name, and refers to the contents, too.
+        self.contents = None;
+        self.is_retired = true;
         true
     }
 
     /// Uses a retired open file again, for an inode that a path leads to. Takes over the reference to the
     /// inode. Returns true on success. It fails if the inode is on another mount than the previous inode.
     #[inline(always)]
-    pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: FoundInode, flags: i32) -> bool {
+    pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: &mut Found<S>, flags: i32) -> bool {
         let OpenNode::Own(node) = &mut self.node else { return false };
         if !Arc::ptr_eq(&node.mount, mount) {
             return false;
         }
-        (node.ino, node.file_type) = (found.ino, found.file_type);
-        *self.is_retired.get_mut() = false;
-        self.inode.ino = found.ino;
+        (node.ino, node.file_type) = (found.inode.ino, found.inode.file_type);
+        self.contents = found.contents.take();
+        self.is_retired = false;
+        self.inode.ino = found.inode.ino;
         self.access_mode = flags & ACCESS_MODE;
         *self.is_appending.get_mut() = flags & O_APPEND != 0;
         self.position.store_exclusive(0);
@@ -197,16 +227,18 @@ impl<S: System> OpenFile<S> {
         self.read_from(offset, buffer).await
     }
 
-    /// Does [`Self::read_at`] to the start of `buffer` if it need not wait. The caller may hold a spinlock.
-    /// Returns the number of bytes. If it returns `None`, the caller must release the lock and use
-    /// [`Self::read_at`].
+    /// Returns the operations at an offset that the file is open for.
     #[inline]
-    pub fn read_at_now(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<usize> {
-        self.check_readable().ok()?;
-        self.node.file_system().read_now(offset, buffer, self.inode.ino)
+    fn access(&self) -> Access {
+        let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
+        Access { reads: self.check_readable().is_ok(), writes }
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
+        if let Some(contents) = &self.contents {
+            contents.read(offset, buffer);
+            return Ok(());
+        }
         self.node.mount.write_out(self.inode.ino).await?;
         let mut was_pending = false;
         let result = complete(|call| {
@@ -260,6 +292,9 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
+        if let Some(contents) = &self.contents {
+            return poll_fn(|context| contents.poll_write(context, start, bytes)).await;
+        }
         let mount = &self.node.mount;
         let written = if let (Some(write_back), Some(opening)) = (&mount.write_back, &self.opening) {
             write_back.write(opening, start, bytes).await
@@ -274,27 +309,6 @@ impl<S: System> OpenFile<S> {
         // as one that it has made durable.
         self.writes.fetch_add(1, Relaxed);
         written
-    }
-
-    /// Does [`Self::write_at`] for all bytes if it need not wait. Returns the offset after the written bytes.
-    /// The caller may hold a spinlock, and must use [`Self::write_at`] if the result is `None`.
-    #[inline]
-    pub fn write_at_now(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        self.check_writable().ok()?;
-        self.node.file_system().write_now(self.write_position(offset), bytes, self.inode.ino)
-    }
-
-    /// Asks the file system to lend the page at an offset to the window of a descriptor. The caller may hold
-    /// the lock of the descriptor. The file system may ignore the call.
-    pub fn lend_page(&self, offset: u64, window: &'static PageWindow<S>) {
-        let writes = self.check_writable().is_ok() && !self.is_appending.load(Relaxed);
-        let access = Access { reads: self.check_readable().is_ok(), writes };
-        self.node.file_system().lend_page(self.inode.ino, offset, access, window);
-    }
-
-    /// Asks the file system to take back the page that a window has.
-    pub fn take_back_page(&self) {
-        self.node.file_system().take_back_page(self.inode.ino);
     }
 
     fn write_position(&self, offset: u64) -> WriteAt {
@@ -500,6 +514,21 @@ impl<S: System> Positioned for OpenFile<S> {
     }
 }
 
+impl<S: System> DescriptorFile<S> for OpenFile<S> {
+    fn try_read(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<Transfer<S>> {
+        let access = self.access();
+        if !access.reads {
+            return None;
+        }
+        self.contents.as_ref()?.try_read(offset, buffer, access)
+    }
+
+    fn try_write(&self, offset: u64, bytes: &[u8]) -> Option<Transfer<S>> {
+        self.check_writable().ok()?;
+        self.contents.as_ref()?.try_write(self.write_position(offset), bytes, self.access())
+    }
+}
+
 /// As an [`Object`], an open file implements only the operations that all descriptors have. For all others,
 /// the kernel calls the methods of `OpenFile` directly.
 impl<S: System> Object for OpenFile<S> {
@@ -529,16 +558,17 @@ impl<S: System> Drop for OpenFile<S> {
         if self.lock.is_held() {
             self.unlock();
         }
-        if *self.is_retired.get_mut()
+        if self.is_retired
             && let OpenNode::Own(node) = &mut self.node
         {
             // `retire_now` has dropped the reference to the inode. The drop of the node must not drop it
             // again, so the node becomes the root, which needs no reference.
             node.ino = Ino::ROOT;
         }
-        // An `OpenNode::Own` was opened without a handle, so it is not released.
+        // An `OpenNode::Own` and a file in memory were opened without a handle, so they are not released.
         if let OpenNode::Shared(node) = &self.node
             && self.opening.is_none()
+            && self.contents.is_none()
         {
             node.mount.file_system.release(self.inode.ino, self.inode.handle);
         }

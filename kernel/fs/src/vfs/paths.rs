@@ -11,7 +11,7 @@ use hermit_io::ACCESS_MODE;
 use super::mount::Node;
 use super::open::check_open;
 use super::{OpenFile, UMASK, Vfs};
-use crate::{FileType, FoundInode, System};
+use crate::{FileType, Found, FoundInode, System};
 
 /// Returns true if a fast path may follow a path: it is not empty, not too long, and does not end in a slash.
 fn is_followed(path: &[u8]) -> bool {
@@ -100,7 +100,7 @@ impl<'a, S: System> Start<'a, S> {
             return Some(Ok(file));
         }
         if flags & O_EXCL != 0 {
-            drop(Node::new(&start.mount, found));
+            drop(Node::new(&start.mount, file.found.inode));
             return Some(Err(Errno::EEXIST));
         }
         file.is_opened_now().then_some(Ok(file))
@@ -113,7 +113,7 @@ impl<'a, S: System> Start<'a, S> {
 pub struct FoundFile<'a, S: System> {
     start: &'a Node<S>,
     path: &'a [u8],
-    found: FoundInode,
+    found: Found<S>,
     flags: i32,
     /// True if the call has created the file.
     is_new: bool,
@@ -123,20 +123,22 @@ impl<S: System> FoundFile<'_, S> {
     /// Returns true if the file can be opened without waiting. If not, this method has dropped the reference.
     #[inline(always)]
     fn is_opened_now(&self) -> bool {
-        let (file_type, flags) = (self.found.file_type, self.flags);
+        let (file_type, flags) = (self.found.inode.file_type, self.flags);
         // Opening a regular file for reading is the common case. It is decided without an access to the
         // mount.
         let is_read = flags & (ACCESS_MODE | O_TRUNC | O_DIRECTORY) == 0;
-        (is_read && file_type == FileType::Regular) || is_other_opened_now(self.start, self.found, flags)
+        (is_read && file_type == FileType::Regular)
+            || is_other_opened_now(self.start, self.found.inode, flags)
     }
 
     /// Opens the file by using a [retired](OpenFile::retire_now) open file again. This allocates no memory,
     /// so the caller may hold a spinlock. Returns true on success. If not, the caller must use
     /// [`Self::open`].
     #[inline(always)]
-    pub fn open_again(&self, retired: &mut Arc<OpenFile<S>>) -> bool {
-        self.found.file_type == FileType::Regular
-            && Arc::get_mut(retired).is_some_and(|file| file.reuse(&self.start.mount, self.found, self.flags))
+    pub fn open_again(&mut self, retired: &mut Arc<OpenFile<S>>) -> bool {
+        let Self { start, found, flags, .. } = self;
+        found.inode.file_type == FileType::Regular
+            && Arc::get_mut(retired).is_some_and(|file| file.reuse(&start.mount, found, *flags))
     }
 
     /// Opens the file or directory. If that fails, removes the file if the call has created it, since a call
@@ -147,13 +149,14 @@ impl<S: System> FoundFile<'_, S> {
     /// `ENOMEM`. Then the reference is dropped.
     pub fn open(self) -> Result<Arc<OpenFile<S>>, Errno> {
         let Self { start, path, found, flags, is_new } = self;
-        let opened = if found.file_type == FileType::Regular {
+        let inode = found.inode;
+        let opened = if inode.file_type == FileType::Regular {
             OpenFile::of_found(&start.mount, found, flags)
         } else {
-            open_directory(Node::new(&start.mount, found), flags)
+            open_directory(Node::new(&start.mount, inode), flags)
         };
         if opened.is_err() && is_new {
-            start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), Some(found));
+            start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), Some(inode));
         }
         opened
     }

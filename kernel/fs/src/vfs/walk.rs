@@ -210,7 +210,7 @@ impl<S: System> Vfs<S> {
         let (start, length) = (self.start_of(path), length_of_directories(path));
         let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
         match directories.and_then(|path| start.lookup_path(path)) {
-            Some(found) => Ok((Node::of_found(&start.mount, found)?, length)),
+            Some(found) => Ok((Node::of_found(&start.mount, found.inode)?, length)),
             None => Ok((start, 0)),
         }
     }

@@ -47,15 +47,15 @@ const MAX_ROOM_AGE: u64 = 1_000_000_000;
 const SLOTS: usize = 8;
 
 /// The operations on an inode that writing back needs. Dropping the value drops the reference to the inode.
-pub(super) trait WrittenInode: Send + Sync {
+pub(super) trait WrittenInode<S: System>: Send + Sync {
     /// Returns the file system of the inode.
-    fn file_system(&self) -> &dyn FileSystem;
+    fn file_system(&self) -> &dyn FileSystem<S>;
 
     /// Removes the cached attributes of the inode, since a write changes them.
     fn forget_attr(&self);
 }
 
-impl Debug for dyn WrittenInode {
+impl<S: System> Debug for dyn WrittenInode<S> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("WrittenInode")
     }
@@ -64,8 +64,8 @@ impl Debug for dyn WrittenInode {
 /// An opening of a file whose writes are collected. Collected writes keep a reference to it, so it is
 /// dropped, and the inode released, only after they are written out.
 #[derive(Debug)]
-pub(super) struct Opening {
-    written: Arc<dyn WrittenInode>,
+pub(super) struct Opening<S: System> {
+    written: Arc<dyn WrittenInode<S>>,
     inode: OpenInode,
     /// Maximum number of collected bytes.
     max: usize,
@@ -73,15 +73,15 @@ pub(super) struct Opening {
     error: AtomicI32,
 }
 
-impl Opening {
+impl<S: System> Opening<S> {
     /// Creates the opening of an inode. Dropping it releases the inode. Returns `None` if writes to this
     /// inode are not to be collected. Then the inode is not released.
     ///
     /// # Errors
     ///
     /// `ENOMEM`. Then the inode is released.
-    pub(super) fn new<S: System>(
-        written: Arc<dyn WrittenInode>,
+    pub(super) fn new(
+        written: Arc<dyn WrittenInode<S>>,
         inode: OpenInode,
         flags: i32,
     ) -> Result<Option<Arc<Self>>, Errno> {
@@ -110,7 +110,7 @@ impl Opening {
     }
 }
 
-impl Drop for Opening {
+impl<S: System> Drop for Opening<S> {
     fn drop(&mut self) {
         self.written.file_system().release(self.inode.ino, self.inode.handle);
     }
@@ -118,25 +118,25 @@ impl Drop for Opening {
 
 /// Collected writes, and the sequence that they continue.
 #[derive(Debug)]
-struct Collected {
+struct Collected<S: System> {
     /// The opening whose last write ended at the offset `next`, and whether that write appended.
-    writer: Weak<Opening>,
+    writer: Weak<Opening<S>>,
     is_appending: bool,
     next: u64,
     /// The collected bytes, whose end is at the offset `next`; the time when the first of them was collected;
     /// and the opening that wrote them, or `None` if there are no bytes.
     bytes: Vec<u8>,
     since: u64,
-    opening: Option<Arc<Opening>>,
+    opening: Option<Arc<Opening<S>>>,
 }
 
-impl Collected {
+impl<S: System> Collected<S> {
     const fn new() -> Self {
         Self { writer: Weak::new(), is_appending: false, next: 0, bytes: Vec::new(), since: 0, opening: None }
     }
 
     /// Returns true if a write continues the last write and may be collected.
-    fn is_next(&self, opening: &Arc<Opening>, start: WriteAt, size: usize) -> bool {
+    fn is_next(&self, opening: &Arc<Opening<S>>, start: WriteAt, size: usize) -> bool {
         let is_next = match start {
             WriteAt::Offset(offset) => !self.is_appending && offset == self.next,
             WriteAt::End => self.is_appending,
@@ -149,7 +149,7 @@ impl Collected {
     }
 
     /// Collects a write that continues the last write. Returns false if there is no room.
-    fn add<S: System>(&mut self, opening: &Arc<Opening>, bytes: &[u8]) -> bool {
+    fn add(&mut self, opening: &Arc<Opening<S>>, bytes: &[u8]) -> bool {
         let has_room = bytes.len() <= opening.max - self.bytes.len().min(opening.max);
         if !has_room || self.bytes.try_reserve(bytes.len()).is_err() {
             return false;
@@ -165,7 +165,7 @@ impl Collected {
 
     /// Notes that an opening has written bytes up to the offset `end`. If `end` is not known, no later write
     /// can continue this write.
-    fn note(&mut self, opening: &Arc<Opening>, start: WriteAt, end: Option<u64>) {
+    fn note(&mut self, opening: &Arc<Opening<S>>, start: WriteAt, end: Option<u64>) {
         if self.opening.is_some() {
             return;
         }
@@ -195,7 +195,7 @@ impl Collected {
         error
     }
 
-    async fn write_with(&mut self, opening: &Opening) -> Result<(), Errno> {
+    async fn write_with(&mut self, opening: &Opening<S>) -> Result<(), Errno> {
         let start = self.next - self.bytes.len() as u64;
         let mut done = 0;
         while let Some(rest) = self.bytes.get(done..).filter(|rest| !rest.is_empty()) {
@@ -222,7 +222,7 @@ struct Slot<S: System> {
     /// Number of the inode that has collected writes in this slot; 0 if there are none.
     ino: AtomicU64,
     /// The mutex of the slot, and the collected writes while no call has locked it.
-    state: Lock<S, (AsyncMutex, Collected)>,
+    state: Lock<S, (AsyncMutex, Collected<S>)>,
 }
 
 impl<S: System> Slot<S> {
@@ -241,7 +241,7 @@ impl<S: System> Slot<S> {
         Ok(SlotGuard { slot: self, collected })
     }
 
-    fn poll_lock(&self, context: &Context<'_>) -> Poll<Result<Collected, Errno>> {
+    fn poll_lock(&self, context: &Context<'_>) -> Poll<Result<Collected<S>, Errno>> {
         let mut state = self.state.lock();
         let (mutex, collected) = &mut *state;
         mutex.poll_lock(context).map_ok(|()| mem::replace(collected, Collected::new()))
@@ -252,19 +252,19 @@ impl<S: System> Slot<S> {
 #[derive(Debug)]
 struct SlotGuard<'a, S: System> {
     slot: &'a Slot<S>,
-    collected: Collected,
+    collected: Collected<S>,
 }
 
 impl<S: System> Deref for SlotGuard<'_, S> {
-    type Target = Collected;
+    type Target = Collected<S>;
 
-    fn deref(&self) -> &Collected {
+    fn deref(&self) -> &Collected<S> {
         &self.collected
     }
 }
 
 impl<S: System> DerefMut for SlotGuard<'_, S> {
-    fn deref_mut(&mut self) -> &mut Collected {
+    fn deref_mut(&mut self) -> &mut Collected<S> {
         &mut self.collected
     }
 }
@@ -326,7 +326,7 @@ impl<S: System> WriteBack<S> {
 
     /// Returns true if the file system has at least twice the space that an opening's collected writes can
     /// need. Asks the file system at most once per [`MAX_ROOM_AGE`].
-    async fn has_room(&self, opening: &Opening) -> bool {
+    async fn has_room(&self, opening: &Opening<S>) -> bool {
         let (now, size) = (S::monotonic(), opening.max as u64);
         let take = || {
             let mut room = self.room.lock();
@@ -356,7 +356,7 @@ impl<S: System> WriteBack<S> {
     /// Those of [`FileSystem::write`](crate::FileSystem::write), `ENOMEM`.
     pub(super) async fn write(
         &self,
-        opening: &Arc<Opening>,
+        opening: &Arc<Opening<S>>,
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Written, Errno> {
@@ -384,7 +384,7 @@ impl<S: System> WriteBack<S> {
     async fn collect(
         &self,
         collected: &mut SlotGuard<'_, S>,
-        opening: &Arc<Opening>,
+        opening: &Arc<Opening<S>>,
         start: WriteAt,
         bytes: &[u8],
     ) -> Result<Option<Written>, Errno> {
@@ -396,7 +396,7 @@ impl<S: System> WriteBack<S> {
             let is_first = collected.opening.is_none();
             let is_next = collected.is_next(opening, start, bytes.len());
             let may_begin = is_next && is_first && self.has_room(opening).await && (self.data_collected)();
-            if is_next && (may_begin || !is_first) && collected.add::<S>(opening, bytes) {
+            if is_next && (may_begin || !is_first) && collected.add(opening, bytes) {
                 let written = Written { count: bytes.len(), end: Some(collected.next) };
                 // `ino` must be set before the call returns, so that other threads see the collected writes.
                 collected.slot.ino.store(opening.inode.ino.0, Release);

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-use hermit_fs::{FileSystem, MutexWordLock, PAGE_SIZE, RamFs, System, Time, Vfs, View};
+use hermit_fs::{FileSystem, PAGE_SIZE, RamFs, System, Time, Vfs};
 
 /// Maximum number of polls of a call: more than any needs.
 const MAX_POLLS: usize = 100_000;
@@ -25,7 +25,6 @@ pub(super) struct TestSystem;
 impl System for TestSystem {
     type RawLock = parking_lot::RawMutex;
     type Page = Box<[u8; PAGE_SIZE]>;
-    type WindowLock = MutexWordLock<parking_lot::RawMutex, View<Self::Page>>;
 
     fn allocate_page(start: &[u8]) -> Option<Self::Page> {
         let mut page = Box::new([0; PAGE_SIZE]);
@@ -68,7 +67,7 @@ pub(super) fn ramfs() -> RamFs<TestSystem> {
 }
 
 /// A virtual file system with one mounted on `/m`.
-pub(super) fn mounted(file_system: Arc<dyn FileSystem>) -> Vfs<TestSystem> {
+pub(super) fn mounted(file_system: Arc<dyn FileSystem<TestSystem>>) -> Vfs<TestSystem> {
     let vfs = Vfs::new(Arc::new(ramfs())).expect("memory").with_write_back(|| true);
     run(vfs.create_directory(b"/m", 0o755)).expect("a directory");
     run(vfs.mount(file_system, b"/m", false)).expect("a mount");

@@ -47,9 +47,9 @@ fn slot() -> Arc<Slot> {
 
 /// Moves the position by one, as a read does: in the handle, or with a reference and without the lock.
 fn advance(slot: &Slot) {
-    let handle = slot.lock().unwrap();
+    let mut handle = slot.lock().unwrap();
     if handle.with_position(|_, position| Some(((), position + 1))).is_none() {
-        let reference = handle.clone();
+        let reference = handle.share();
         drop(handle);
         reference.file().advance();
     }
@@ -57,7 +57,7 @@ fn advance(slot: &Slot) {
 
 /// Moves the position by one through another descriptor, which is closed afterwards.
 fn advance_duplicate(slot: &Slot) {
-    let duplicate = slot.lock().unwrap().clone();
+    let duplicate = slot.lock().unwrap().share();
     duplicate.file().advance();
 }
 

@@ -71,7 +71,7 @@ impl Kept {
     }
 }
 
-impl FileSystem for Kept {
+impl FileSystem<TestSystem> for Kept {
     fn type_name(&self) -> &'static str {
         "kept"
     }
@@ -116,12 +116,12 @@ impl FileSystem for Kept {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened)> {
+    ) -> Reply<(Entry, Opened<TestSystem>)> {
         let created = self.ramfs.create(call, entry, permissions, flags);
         if let Some(action) = AFTER_CREATE.take() {
             action();
         }
-        created.map_ok(|(entry, opened)| (self.entry(entry), opened))
+        created.map_ok(|(entry, _)| (self.entry(entry), Opened::Inode(0)))
     }
 
     fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {

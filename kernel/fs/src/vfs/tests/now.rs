@@ -10,11 +10,10 @@ use std::vec::Vec;
 use hermit_abi::{O_APPEND, O_RDONLY, O_RDWR, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
 use hermit_interface::Errno;
 use hermit_io::{Object as _, ReadBuffer};
-use parking_lot::Mutex;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::descriptor::{File, open, read_at_now, read_now, write_at_now, write_now};
+use super::descriptor::{File, open};
 use crate::testing::{TICK, run, vfs};
 use crate::{SetAttr, Whence};
 
@@ -48,10 +47,10 @@ fn call_now(file: &File, step: &Step) -> Option<u64> {
     let count = |count: usize| count as u64;
     match *step {
         Step::Read(0) | Step::ReadAt(_, 0) | Step::Write(_, 0) | Step::WriteAt(_, _, 0) => None,
-        Step::Read(size) => read_now(file, &mut memory[..size]).map(count),
-        Step::ReadAt(offset, size) => read_at_now(file, offset, &mut memory[..size]).map(count),
-        Step::Write(byte, size) => write_now(file, &vec![byte; size]).map(count),
-        Step::WriteAt(offset, byte, size) => write_at_now(file, offset, &vec![byte; size]).map(count),
+        Step::Read(size) => file.read(&mut memory[..size]).map(count),
+        Step::ReadAt(offset, size) => file.read_at(offset, &mut memory[..size]).map(count),
+        Step::Write(byte, size) => file.write(&vec![byte; size]).map(count),
+        Step::WriteAt(offset, byte, size) => file.write_at(offset, &vec![byte; size]).map(count),
         Step::Seek(offset, whence) => file.seek(offset, to_abi(whence)),
     }
 }
@@ -59,7 +58,7 @@ fn call_now(file: &File, step: &Step) -> Option<u64> {
 /// Makes a call on the slow path, with a second reference as in the kernel. Returns the number of bytes or
 /// the position.
 fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
-    let file = file.reference().into_file();
+    let file = file.file();
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
     match *step {
@@ -125,20 +124,20 @@ fn short_path_serves_pages_that_exist_to_a_sole_reference() {
     let (_, vfs) = vfs(1 << 20);
     let file = open(&vfs, "/file", O_RDWR);
     let mut memory = [MaybeUninit::uninit(); 4];
-    assert_eq!(write_now(&file, b"page"), None, "there is no page");
+    assert_eq!(file.write(b"page"), None, "there is no page");
     assert_eq!(call_long(&file, &Step::Write(b'p', 4)), Ok(4));
-    assert_eq!(write_now(&file, b"more"), Some(4));
-    let reference = file.reference();
-    assert_eq!(write_now(&file, b"more"), None, "the position is shared");
+    assert_eq!(file.write(b"more"), Some(4));
+    let reference = file.file();
+    assert_eq!(file.write(b"more"), None, "the position is shared");
     drop(reference);
     assert_eq!(file.seek(0, SEEK_SET), Some(0));
-    assert_eq!(read_now(&file, &mut memory), None, "the first read changes a time");
+    assert_eq!(file.read(&mut memory), None, "the first read changes a time");
     assert_eq!(call_long(&file, &Step::Read(4)), Ok(4));
-    let reference = file.reference();
-    assert_eq!(read_now(&file, &mut memory), None);
+    let reference = file.file();
+    assert_eq!(file.read(&mut memory), None);
     drop(reference);
-    assert_eq!(read_now(&file, &mut memory), Some(4));
-    assert_eq!(read_now(&file, &mut memory), Some(0), "the end of the file");
+    assert_eq!(file.read(&mut memory), Some(4));
+    assert_eq!(file.read(&mut memory), Some(0), "the end of the file");
 }
 
 #[test]
@@ -147,7 +146,7 @@ fn short_path_copies_each_number_of_bytes() {
     let handle = open(&vfs, "/file", O_RDWR);
     run(handle.file().write_at(0, &[0; 100])).unwrap();
     let ino = run(handle.file().metadata()).unwrap().attr.ino;
-    assert!(open_window(&handle));
+    assert!(use_directly(&handle));
     for size in 1..=20_u8 {
         let bytes: Vec<u8> = (size..2 * size).collect();
         let (offset, end) = (usize::from(size), usize::from(2 * size));
@@ -157,7 +156,7 @@ fn short_path_copies_each_number_of_bytes() {
             assert_eq!(call(&handle, true, &Step::Write(bytes[0], 1)), Ok(1));
             assert_eq!(handle.seek(size.into(), SEEK_SET), Some(size.into()));
         }
-        assert_eq!(write_now(&handle, &bytes), Some(size.into()));
+        assert_eq!(handle.write(&bytes), Some(size.into()));
         let after = ramfs.contents(ino);
         assert_eq!(after[offset..end], bytes);
         assert_eq!((&after[..offset], &after[end..]), (&before[..offset], &before[end..]));
@@ -180,15 +179,15 @@ fn writes_of_another_tick_or_behind_a_read_have_a_later_time() {
     let time = || run(file.file().metadata()).unwrap().attr.mtime;
     run(file.file().write(b"page")).unwrap();
     let first = time();
-    assert_eq!(file.file().write_at_now(0, b"x"), Some(1));
+    assert_eq!(file.write_at(0, b"x"), Some(1));
     assert_eq!(time(), first);
     run(file.file().read_at(0, &mut ReadBuffer::new(&mut [MaybeUninit::uninit(); 1]))).unwrap();
-    assert_eq!(file.file().write_at_now(0, b"x"), None);
+    assert_eq!(file.write_at(0, b"x"), None);
     run(file.file().write_at(0, b"x")).unwrap();
     let second = time();
     assert!(second > first, "{second:?}");
     TICK.set(TICK.get() + 1);
-    assert_eq!(file.file().write_at_now(0, b"x"), None);
+    assert_eq!(file.write_at(0, b"x"), None);
 }
 
 #[test]
@@ -214,50 +213,48 @@ fn appends_of_two_openings_never_overlap() {
     assert!(contents.chunks(SIZE).all(is_whole));
 }
 
-/// Returns true if the byte at the position is in an open window that the handle uses.
-fn is_in_window(file: &File) -> bool {
-    let mut byte = MaybeUninit::uninit();
-    let is_read = file.window.read_byte(&mut byte).is_some();
-    is_read && file.window.seek(-1, SEEK_CUR).is_some()
+/// Returns true if the descriptor can read the byte at the position directly.
+fn is_direct(file: &File) -> bool {
+    file.read_byte().is_some() && file.seek(-1, SEEK_CUR).is_some()
 }
 
-/// Reads the first byte until it is in the window, at most as often as that takes.
-fn open_window(file: &File) -> bool {
-    for _ in 0..6 {
+/// Reads the first byte until the descriptor can read it directly, at most as often as that takes.
+fn use_directly(file: &File) -> bool {
+    for _ in 0..2 {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
         assert_eq!(call(file, true, &Step::Read(1)), Ok(1));
     }
     assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
-    is_in_window(file)
+    is_direct(file)
 }
 
 #[test]
-fn window_is_closed_by_what_changes_the_file_or_its_times() {
+fn page_is_not_used_directly_after_a_change_of_the_file_or_its_times() {
     let (ramfs, vfs) = vfs(1 << 20);
     let (file, other) = (open(&vfs, "/file", O_RDWR), open(&vfs, "/file", O_RDWR));
     let other = other.file();
     run(other.write_at(0, &[1; 5000])).unwrap();
-    assert!(open_window(&file));
+    assert!(use_directly(&file));
     run(other.metadata()).unwrap();
-    assert!(is_in_window(&file), "it needs nothing of the contents");
+    assert!(is_direct(&file), "it needs nothing of the contents");
     run(other.write_at(0, &[2; 3])).unwrap();
-    assert!(!is_in_window(&file));
-    assert!(open_window(&file));
+    assert!(!is_direct(&file));
+    assert!(use_directly(&file));
     run(other.set_attributes(&SetAttr { permissions: Some(0o600), ..SetAttr::default() })).unwrap();
-    assert!(!is_in_window(&file));
-    assert!(open_window(&file));
+    assert!(!is_direct(&file));
+    assert!(use_directly(&file));
     run(vfs.create_link(b"/file", b"/link")).unwrap();
-    assert!(!is_in_window(&file), "the next read changes a time");
-    assert!(open_window(&file));
+    assert!(!is_direct(&file), "the next read changes a time");
+    assert!(use_directly(&file));
     run(other.set_size(1)).unwrap();
-    assert!(!is_in_window(&file));
-    assert!(open_window(&file));
+    assert!(!is_direct(&file));
+    assert!(use_directly(&file));
     assert_eq!(call(&file, true, &Step::Read(2)), Ok(1), "a read ends with the file");
     assert_eq!(ramfs.contents(run(other.metadata()).unwrap().attr.ino), [2]);
 }
 
 #[test]
-fn byte_written_through_the_window_is_seen_by_others_until_the_tick_changes() {
+fn byte_written_directly_is_seen_by_others_until_the_tick_changes() {
     let (ramfs, vfs) = vfs(1 << 20);
     let free = || run(vfs.usage(b"/")).unwrap().free_blocks;
     let before = free();
@@ -267,31 +264,30 @@ fn byte_written_through_the_window_is_seen_by_others_until_the_tick_changes() {
         assert_eq!(call(file, true, &Step::Write(byte, 1)), Ok(1));
     };
     (0..6).for_each(|byte| write(&file, byte));
-    let in_window = |file: &File, byte| {
+    let writes_directly = |file: &File, byte| {
         assert_eq!(call(file, true, &Step::Seek(0, Whence::Start)), Ok(0));
-        file.window.write_byte(|| Some(byte)).is_some()
+        file.write_byte(byte).is_some()
     };
-    assert!(in_window(&file, 7));
+    assert!(writes_directly(&file, 7));
     assert_eq!(call_long(&reader, &Step::ReadAt(0, 2)), Ok(1));
     assert_eq!(ramfs.contents(run(reader.file().metadata()).unwrap().attr.ino), [7]);
-    assert!(!in_window(&file, 8), "a write behind a read has a later time");
+    assert!(!writes_directly(&file, 8), "a write behind a read has a later time");
     (0..6).for_each(|byte| write(&file, byte));
-    assert!(in_window(&file, 9));
+    assert!(writes_directly(&file, 9));
     TICK.set(TICK.get() + 1);
-    assert!(!in_window(&file, 10));
+    assert!(!writes_directly(&file, 10));
     (0..6).for_each(|byte| write(&file, byte));
-    assert!(in_window(&file, 11));
-    file.reference().file().set_status_flags(O_APPEND).unwrap();
+    assert!(writes_directly(&file, 11));
+    file.file().set_status_flags(O_APPEND).unwrap();
     (0..6).for_each(|byte| write(&file, byte));
-    assert!(!in_window(&file, 12), "appending takes the size of the file");
-    // The page in the window is returned with the file.
+    assert!(!writes_directly(&file, 12), "appending takes the size of the file");
     run(vfs.remove_file(b"/file")).unwrap();
     drop((file, reader));
     assert_eq!(free(), before);
 }
 
 #[test]
-fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
+fn writers_of_one_page_lose_no_byte_while_it_is_used_directly() {
     const COUNT: u8 = if cfg!(miri) { 20 } else { 250 };
     let (ramfs, vfs) = vfs(1 << 20);
     run(open(&vfs, "/file", O_RDWR).file().write_at(0, &[0; 512])).unwrap();
@@ -302,7 +298,7 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
                 call(&file, true, &Step::Seek((start + offset).cast_signed(), Whence::Start)),
                 Ok(start + offset)
             );
-            // The call is repeated until the window is used.
+            // The call is repeated until the page is used directly.
             for byte in 1..=5 {
                 assert_eq!(call(&file, true, &Step::Write(byte, 1)), Ok(1));
                 assert_eq!(call(&file, true, &Step::Seek(-1, Whence::Current)), Ok(start + offset));
@@ -325,20 +321,14 @@ fn writers_of_one_page_lose_no_byte_while_the_window_opens_and_closes() {
     assert!(contents[..count].iter().chain(&contents[256..256 + count]).all(|byte| *byte == 5));
 }
 
-/// Writes a byte through a descriptor that other threads use, too. As the kernel does, tries the window
-/// first, then the fast path with the descriptor locked, and then the slow path with a reference and without
-/// the lock.
-fn write_shared(descriptor: &Mutex<()>, file: &File, byte: u8) {
-    if file.window.write_byte(|| Some(byte)).is_some() {
-        return;
-    }
-    let locked = descriptor.lock();
-    if write_now(file, &[byte]).is_none() {
-        let reference = file.reference();
-        drop(locked);
+/// Writes a byte through a descriptor that other threads use, too. As the kernel does, tries the fast path
+/// first, and then the slow path with a reference and without the lock of the descriptor.
+fn write_shared(file: &File, byte: u8) {
+    if file.write_byte(byte).is_none() && file.write(&[byte]).is_none() {
+        let reference = file.file();
         let mut context = Context::from_waker(Waker::noop());
         let bytes = [byte];
-        let mut write = pin!(reference.file().write(&bytes));
+        let mut write = pin!(reference.write(&bytes));
         // Another thread may have taken the position.
         let written = loop {
             match write.as_mut().poll(&mut context) {
@@ -356,8 +346,7 @@ fn threads_that_write_by_one_descriptor_use_each_position_once() {
     let (ramfs, vfs) = vfs(1 << 20);
     let file = open(&vfs, "/file", O_RDWR);
     run(file.file().set_size(3 * COUNT as u64)).unwrap();
-    let descriptor = Mutex::new(());
-    let write = |byte| (0..COUNT).for_each(|_| write_shared(&descriptor, &file, byte));
+    let write = |byte| (0..COUNT).for_each(|_| write_shared(&file, byte));
     thread::scope(|scope| {
         scope.spawn(|| write(1));
         scope.spawn(|| write(2));
@@ -367,9 +356,7 @@ fn threads_that_write_by_one_descriptor_use_each_position_once() {
             let other = open(&vfs, "/file", O_RDONLY);
             for _ in 0..COUNT / 10 {
                 run(other.file().read_at(0, &mut ReadBuffer::new(&mut [MaybeUninit::uninit(); 1]))).unwrap();
-                let locked = descriptor.lock();
-                drop(file.reference());
-                drop(locked);
+                drop(file.file());
             }
         });
     });
