@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::{Poll, ready};
 
-use hermit_fs::{Call, Reply};
+use hermit_fs::{Call, Ino, Reply};
 use hermit_fuse::request::{ForgetIn, ReleaseIn};
 use hermit_fuse::{Opcode, ROOT_NODE, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::handle::Handle;
+use crate::handle_cache::HandleCache;
 use crate::listing::Listing;
 use crate::message::Head;
 use crate::read_ahead::ReadAhead;
@@ -65,6 +66,7 @@ pub struct FuseClient<T: Transport> {
     pub(crate) next_unique: AtomicU64,
     pub(crate) read_ahead: ReadAhead<T>,
     pub(crate) listing: Listing,
+    pub(crate) handles: HandleCache<T>,
     /// True if the server does not support `Flush`. Then it never reports errors when a file is closed.
     pub(crate) has_no_flush: AtomicBool,
 }
@@ -97,6 +99,7 @@ impl<T: Transport> FuseClient<T> {
     pub fn reclaim(&self) {
         self.transport.reclaim();
         self.read_ahead.reclaim();
+        self.release_kept();
     }
 
     pub(crate) fn unique(&self) -> u64 {
@@ -170,10 +173,21 @@ impl<T: Transport> FuseClient<T> {
         self.transport.send(head.finish(self.unique(), 0), has_reply);
     }
 
-    /// Drops references to a node.
+    /// Releases all handles that are kept for later opens.
+    pub(crate) fn release_kept(&self) {
+        while let Some((ino, handle)) = self.handles.take_oldest() {
+            self.send_release(ino.0, Handle::decode(handle));
+        }
+    }
+
+    /// Drops references to a node. Releases the handles of the node that are kept, since the server may give
+    /// the number of the node to another file.
     pub(crate) fn send_forget(&self, node: u64, references: u64) {
         // The root has no counted references.
         if node != ROOT_NODE {
+            while let Some((handle, _)) = self.handles.take(Ino(node), u64::MAX) {
+                self.send_release(node, Handle::decode(handle));
+            }
             self.send(Head::new(Opcode::Forget, node, &ForgetIn { nlookup: references }), false);
         }
     }

@@ -10,6 +10,7 @@ use hermit_fuse::{MAJOR_VERSION, MINOR_VERSION, Opcode, Request, Tag};
 use hermit_interface::Errno;
 
 use crate::client::{FuseClient, Sizes};
+use crate::handle_cache::HandleCache;
 use crate::listing::Listing;
 use crate::message::Head;
 use crate::read_ahead::ReadAhead;
@@ -67,7 +68,8 @@ impl<T: Transport> FuseClient<T> {
             Ok((sizes, listing)) => {
                 let next_unique = AtomicU64::new(FIRST + 1);
                 let (read_ahead, has_no_flush) = (ReadAhead::new(), AtomicBool::new(false));
-                Ok(Self { transport, sizes, next_unique, read_ahead, listing, has_no_flush })
+                let handles = HandleCache::new();
+                Ok(Self { transport, sizes, next_unique, read_ahead, listing, handles, has_no_flush })
             }
             Err(error) => {
                 if error != ConnectError::Refused(Errno::ENOMEM) {

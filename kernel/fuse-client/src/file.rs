@@ -76,6 +76,18 @@ impl<T: Transport> FuseClient<T> {
         })
     }
 
+    /// Returns a handle of the inode that was kept when the inode was closed, if it may be used again.
+    fn take_kept(&self, ino: Ino) -> Option<u64> {
+        if self.transport.is_stopped() {
+            return None;
+        }
+        let (handle, is_valid) = self.handles.take(ino, self.transport.now())?;
+        if !is_valid {
+            self.send_release(ino.0, Handle::decode(handle));
+        }
+        is_valid.then_some(handle)
+    }
+
     /// Makes a request whose reply is only a header.
     fn request_nothing(&self, call: &mut Call<'_, '_>, head: impl FnOnce() -> Head) -> Reply<()> {
         self.request(call, head, Extent::default(), |payload| payload.nothing())
@@ -102,11 +114,15 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
 
     fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
         let head = || Head::new(Opcode::Lookup, entry.parent.0, &()).with_name(entry.name);
-        self.with_space(call, |call| {
+        let found = self.with_space(call, |call| {
             self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {
                 convert::lookup(&payload.all()?)
             })
-        })
+        });
+        if let Poll::Ready(Ok(Lookup::Found(entry))) = &found {
+            self.handles.note_validity(entry.attr.validity);
+        }
+        found
     }
 
     fn forget(&self, ino: Ino, references: u64) {
@@ -165,7 +181,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
             }
             let entry = convert::entry(&payload.at(0)?)?;
             let opened: OpenOut = payload.at(size_of::<EntryOut>())?;
-            Ok((entry, Opened::Inode(Handle::new(&opened, false).encode()?)))
+            Ok((entry, Opened::Inode(Handle::new(&opened, false, false).encode()?)))
         };
         self.with_space(call, |call| self.request(call, head, extent, parse))
     }
@@ -219,6 +235,13 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
 
     fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
         let is_directory = flags & O_DIRECTORY != 0;
+        let is_read_only = open_flags(flags) == 0;
+        if is_read_only
+            && call.ticket.is_none()
+            && let Some(handle) = self.take_kept(ino)
+        {
+            return Poll::Ready(Ok(Opened::Inode(handle)));
+        }
         let opcode = if is_directory { Opcode::Opendir } else { Opcode::Open };
         let body = OpenIn { flags: open_flags(flags), unused: 0 };
         let extent = Extent::reply(size_of::<OpenOut>());
@@ -226,7 +249,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         self.with_space(call, |call| {
             self.request(call, head, extent, |payload| {
                 let opened: OpenOut = payload.all()?;
-                Ok(Opened::Inode(Handle::new(&opened, is_directory).encode()?))
+                Ok(Opened::Inode(Handle::new(&opened, is_directory, is_read_only).encode()?))
             })
         })
     }
@@ -236,13 +259,18 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
     }
 
     fn release(&self, ino: Ino, handle: u64) {
-        let Handle { number, is_directory, .. } = Handle::decode(handle);
+        let Handle { number, is_directory, may_keep, .. } = Handle::decode(handle);
         if is_directory {
             self.listing.release(number);
         } else {
+            // As on Linux, an open file does not show data that were read before it was opened.
             self.read_ahead.release(OpenInode { ino, handle });
         }
-        self.send_release(ino.0, Handle::decode(handle));
+        let now = self.transport.now();
+        let released = if may_keep { self.handles.keep((ino, handle), now) } else { Some((ino, handle)) };
+        if let Some((ino, handle)) = released {
+            self.send_release(ino.0, Handle::decode(handle));
+        }
     }
 
     fn read(

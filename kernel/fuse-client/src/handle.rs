@@ -14,17 +14,25 @@ pub(crate) struct Handle {
     pub(crate) may_cache: bool,
     /// True if the server has no errors to report when the file is closed.
     pub(crate) has_no_flush: bool,
+    /// True if the handle may be kept when the file is closed, and used for the next open.
+    pub(crate) may_keep: bool,
 }
 
 impl Handle {
     /// Number of bits of an encoded handle that belong to the client.
-    pub(crate) const BITS: u32 = 3;
+    pub(crate) const BITS: u32 = 4;
 
     /// Reads the handle from a reply.
-    pub(crate) fn new(opened: &OpenOut, is_directory: bool) -> Self {
+    pub(crate) fn new(opened: &OpenOut, is_directory: bool, is_read_only: bool) -> Self {
         let flags = OpenReply::from_bits_retain(opened.open_flags);
         let may_cache = !is_directory && !flags.contains(OpenReply::DIRECT_IO);
-        Self { number: opened.fh, is_directory, may_cache, has_no_flush: flags.contains(OpenReply::NOFLUSH) }
+        Self {
+            number: opened.fh,
+            is_directory,
+            may_cache,
+            has_no_flush: flags.contains(OpenReply::NOFLUSH),
+            may_keep: may_cache && is_read_only,
+        }
     }
 
     /// Encodes the handle as a number for the caller: the server's number, and [`Self::BITS`] bits.
@@ -35,7 +43,7 @@ impl Handle {
     /// addresses or indices.
     pub(crate) fn encode(self) -> Result<u64, Errno> {
         let encoded = self.number.checked_mul(1 << Self::BITS).ok_or(Errno::EOVERFLOW)?;
-        let bits = [self.is_directory, self.may_cache, self.has_no_flush];
+        let bits = [self.is_directory, self.may_cache, self.has_no_flush, self.may_keep];
         Ok(bits.into_iter().zip(0..).fold(encoded, |encoded, (bit, shift)| encoded | u64::from(bit) << shift))
     }
 
@@ -45,6 +53,7 @@ impl Handle {
             is_directory: encoded & 1 != 0,
             may_cache: encoded & 2 != 0,
             has_no_flush: encoded & 4 != 0,
+            may_keep: encoded & 8 != 0,
         }
     }
 

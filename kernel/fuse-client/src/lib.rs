@@ -11,6 +11,7 @@
 //! | `reply` | replies, checked: the server is not trusted |
 //! | `convert` | conversion of types between both sides |
 //! | `listing` | with or without attributes |
+//! | `handle_cache` | handles of closed files, for the next open |
 //! | `read_ahead` | data that were requested before they are read |
 //! | `connect` | the handshake |
 //! | `space` | waiting for the space of removed files |
@@ -34,6 +35,7 @@ mod convert;
 mod directory;
 mod file;
 mod handle;
+mod handle_cache;
 mod listing;
 mod message;
 mod read_ahead;

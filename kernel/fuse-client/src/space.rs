@@ -6,7 +6,8 @@
 //! requests may overtake them if the messages have a queue of their own. So a call may fail with `ENOSPC`, or
 //! with `EDQUOT` because a quota is full, although the space is about to become free. Then the client waits
 //! until the server has handled all messages sent so far, and makes the call once more. It does the same
-//! after `ENFILE` and `EMFILE`, because a closed file also occupies its descriptor until then.
+//! after `ENFILE` and `EMFILE`, because a closed file also occupies its descriptor until then. Before that,
+//! it releases the handles that it has kept for later opens.
 
 use core::num::NonZeroU64;
 use core::task::{Poll, ready};
@@ -49,6 +50,7 @@ impl<T: Transport> FuseClient<T> {
                 Poll::Ready(Err(Errno::ENOSPC | Errno::EDQUOT | Errno::ENFILE | Errno::EMFILE))
                     if again == 0 =>
                 {
+                    self.release_kept();
                     *call.ticket = NonZeroU64::new(WAITS | self.transport.sent());
                 }
                 Poll::Pending => {

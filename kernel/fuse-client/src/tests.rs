@@ -1,6 +1,7 @@
 //! Tests of the client with a server in the same process. The server translates messages back to requests to
 //! a ramfs.
 
+mod handles;
 mod hostile;
 mod listing;
 mod requests;

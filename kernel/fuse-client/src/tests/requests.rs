@@ -38,10 +38,23 @@ pub(super) fn recorded(
 /// Does [`recorded`] with a changed transport.
 fn recorded_by(
     change: impl FnOnce(ModelTransport) -> ModelTransport,
+    answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
+) -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    recorded_with(&Files::new(ramfs()), change, answer)
+}
+
+/// Does [`recorded`] for a server with the given files, which replies to all messages itself.
+pub(super) fn recorded_files(files: &Arc<Files>) -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    recorded_with(files, |transport| transport, |_, _| None)
+}
+
+fn recorded_with(
+    files: &Arc<Files>,
+    change: impl FnOnce(ModelTransport) -> ModelTransport,
     mut answer: impl FnMut(&InHeader, &[u8]) -> Option<Result<Vec<u8>, i32>> + Send + 'static,
 ) -> (Vfs<TestSystem>, ModelTransport, Messages) {
     let messages = Messages::default();
-    let (copy, mut serve) = (Arc::clone(&messages), serve(&Files::new(ramfs())));
+    let (copy, mut serve) = (Arc::clone(&messages), serve(files));
     let transport = change(ModelTransport::new(move |message| {
         copy.lock().push(message.to_vec());
         let (header, body) = InHeader::read_from_prefix(message).expect("a header");
