@@ -56,7 +56,7 @@ pub(super) fn main(selection: &NetSelection, platform: Option<BenchPlatform>) ->
 /// Executes the plan. This is the command `net-bench`, which [`main`] starts in a new network namespace.
 pub(crate) fn inside(plan: &NetBenchPlan) -> Result<()> {
     namespace::end_with_parent();
-    link::enable_loopback()?;
+    link::prepare_namespace()?;
     let mut figures = Figures::default();
     if plan.selection.is_lossy {
         loss::all(plan, &mut figures)?;

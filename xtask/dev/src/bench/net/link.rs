@@ -31,8 +31,12 @@ pub(super) const PREFIX: u8 = 24;
 /// MAC address of a guest.
 pub(super) const MAC: &str = "52:54:00:12:34:56";
 
-/// Linux's default congestion control.
+/// Linux's default congestion control, which the Linux guests also use. The host may have another default,
+/// such as BBR, whose pacing then decides how many messages of a few bytes a device carries.
 const CONGESTION_CONTROL: &str = "cubic";
+
+/// File that has the default congestion control of a network namespace.
+const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Maximum time until `unshare` has created a namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -63,14 +67,10 @@ impl NetLink {
         Ok(link)
     }
 
-    /// Starts a relay with sockets in a folder. Adds a permanent neighbor entry as [`Self::tap`] does. Sets
-    /// the host's congestion control to Linux's default, which the Linux guest also uses: this host may have
-    /// another setting.
+    /// Starts a relay with sockets in a folder. Adds a permanent neighbor entry as [`Self::tap`] does.
     pub(super) fn relay(folder: &Path) -> Result<Self> {
         let link = Self::Relay(Relay::start(DEVICE, folder)?);
         configure_host()?;
-        let (network, host) = (format!("{SERVER}/32"), HOST.to_string());
-        ip(&["route", "add", &network, "dev", DEVICE, "src", &host, "congctl", CONGESTION_CONTROL])?;
         add_neighbor()?;
         Ok(link)
     }
@@ -97,6 +97,8 @@ impl NetLink {
         ] {
             process::run(namespace.enter().arg("ip").args(arguments))?;
         }
+        let set = format!("echo {CONGESTION_CONTROL} > {DEFAULT_CONTROL}");
+        process::run(namespace.enter().args(["sh", "-c", &set]))?;
         Ok(Self::Veth(namespace))
     }
 
@@ -164,9 +166,12 @@ impl Drop for Namespace {
     }
 }
 
-/// Enables the loopback device, which is down in a new network namespace.
-pub(super) fn enable_loopback() -> Result<()> {
-    ip(&["link", "set", "lo", "up"])
+/// Prepares a new network namespace: enables the loopback device, which is down, and sets the congestion
+/// control.
+pub(super) fn prepare_namespace() -> Result<()> {
+    ip(&["link", "set", "lo", "up"])?;
+    fs::write(DEFAULT_CONTROL, CONGESTION_CONTROL)
+        .with_context(|| format!("cannot set the congestion control {CONGESTION_CONTROL}"))
 }
 
 /// Sets the host's address and enables its device.
