@@ -18,7 +18,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
-use hermit_interface::command_line::{Encoder, HostAddress, Ip};
 use hermit_options::egress::{EgressPolicy, HostNetwork};
 use hermit_options::host_network;
 use hermit_options::network::MAX_USER_MTU;
@@ -212,46 +211,4 @@ fn device(
     let limiter = || RateLimiter::new(network.limits).map_err(|error| NetworkError::Timer(error.into()));
     let net = Net::new(backend, NetConfig { mac: mac.bytes(), mtu });
     Ok(net.with_limiters(limiter()?, limiter()?))
-}
-
-/// Adds the network options to the guest kernel's command line.
-pub fn encode_options(network: &NetworkConfig, line: &mut Encoder) {
-    network.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
-    network.gateways.iter().for_each(|&gateway| line.gateway(gateway));
-    network.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
-    network.search.iter().for_each(|domain| line.search(domain));
-    network.hostname.iter().for_each(|name| line.hostname(name));
-    network.congestion.iter().for_each(|&control| line.congestion(control));
-    if network.host_loopback {
-        line.host(HostAddress::Gateway);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::encode_options;
-    use crate::config::network::{NetworkConfig, NetworkOption};
-    use hermit_interface::command_line::{Encoder, HostAddress, NetworkOptions};
-
-    fn network(text: &str) -> NetworkConfig {
-        text.parse::<NetworkOption>().unwrap().0.unwrap()
-    }
-
-    const STATIC: &str = "user,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,dns=1.1.1.1,search=a.test,hostname=web,congestion=reno";
-
-    #[test]
-    fn kernel_command_line_has_the_configured_options_only() {
-        let mut line = Encoder::new();
-        encode_options(&network(STATIC), &mut line);
-        let parsed = NetworkOptions::parse(&line.finish());
-        assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
-        assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
-        assert_eq!(parsed.host, None);
-        let mut line = Encoder::new();
-        encode_options(&network("user,host-loopback"), &mut line);
-        assert_eq!(NetworkOptions::parse(&line.finish()).host, Some(HostAddress::Gateway));
-        let mut line = Encoder::new();
-        encode_options(&network("tap=tap0"), &mut line);
-        assert_eq!(line.finish(), Encoder::new().finish());
-    }
 }

@@ -37,7 +37,6 @@ use crate::gdb::{Debugger, GdbServer};
 use crate::image::boot::{self, BootError, BootParams};
 use crate::image::{FileError, ImageFile};
 use crate::memory::Memory;
-use crate::network;
 use crate::sandbox::protections::{self, MissingProtection};
 use crate::sandbox::{JailError, Role, Rules, Sandbox, SandboxError, Threads, jail};
 use crate::vcpu::io_manager::IoManager;
@@ -278,7 +277,7 @@ fn has_rate_limits(config: &Config) -> bool {
 fn command_line(file: &ImageFile, config: &Config) -> Vec<u8> {
     let mut line = Encoder::new();
     line.argv0(file.program());
-    config.network.iter().for_each(|network| network::encode_options(network, &mut line));
+    config.network.iter().for_each(|network| network.encode(&mut line));
     for (number, mount) in config.mounts.iter().enumerate() {
         line.mount(&mount::tag(number), mount.guest.as_bytes(), mount.read_only);
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use anyhow::{Context, Result, bail};
+use hermit_interface::command_line::Encoder;
 use hermit_interface::port_forward::PortForward;
 use hermit_options::network::{MAX_USER_MTU, NetworkConfig};
 use tempfile::TempDir;
@@ -149,17 +150,13 @@ fn device_properties(config: &NetworkConfig) -> String {
     format!("{mac},host_mtu={}", config.mtu.unwrap_or(MAX_USER_MTU))
 }
 
-/// Returns options of the guest's kernel. The kernel requests missing values from the network.
+/// Returns the options of the guest's kernel.
 fn kernel_options(config: &NetworkConfig) -> Vec<String> {
-    let mut options = Vec::new();
-    options.extend(config.addresses.iter().map(|own| format!("ip={}/{}", own.address, own.prefix)));
-    options.extend(config.gateways.iter().map(|gateway| format!("gateway={gateway}")));
-    options.extend(config.nameservers.iter().map(|server| format!("nameserver={server}")));
-    options.extend(config.search.iter().map(|domain| format!("search={domain}")));
-    options.extend(config.hostname.iter().map(|name| format!("hostname={name}")));
-    options.extend(config.congestion.iter().map(|control| format!("{CONGESTION}{}", control.name())));
-    options.extend(config.host_loopback.then(|| "host=gateway".to_owned()));
-    options
+    let mut line = Encoder::new();
+    config.encode(&mut line);
+    // No value has a blank, so no option is quoted. The word `--` ends the options.
+    let line = String::from_utf8_lossy(&line.finish()).into_owned();
+    line.split(' ').take_while(|option| *option != "--").map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod mac;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use hermit_interface::command_line::{Cidr, host_address, is_hostname};
+use hermit_interface::command_line::{Cidr, Encoder, HostAddress, Ip, host_address, is_hostname};
 use hermit_interface::net::CongestionControl;
 use hermit_interface::net::{MAX_ADDRESSES, MAX_DOMAINS, MAX_NAMESERVERS, MIN_MTU_V6};
 
@@ -80,6 +80,20 @@ pub enum BackendConfig {
 }
 
 impl NetworkConfig {
+    /// Adds the options of the guest's kernel to its command line. The kernel requests missing values from
+    /// the network.
+    pub fn encode(&self, line: &mut Encoder) {
+        self.addresses.iter().for_each(|&address| line.ip(Ip::Address(address)));
+        self.gateways.iter().for_each(|&gateway| line.gateway(gateway));
+        self.nameservers.iter().for_each(|&nameserver| line.nameserver(nameserver));
+        self.search.iter().for_each(|domain| line.search(domain));
+        self.hostname.iter().for_each(|name| line.hostname(name));
+        self.congestion.iter().for_each(|&control| line.congestion(control));
+        if self.host_loopback {
+            line.host(HostAddress::Gateway);
+        }
+    }
+
     /// Returns the configuration with this backend, and default values otherwise.
     #[must_use]
     pub fn new(backend: BackendConfig) -> Self {
@@ -293,10 +307,31 @@ pub fn device(
 #[cfg(test)]
 mod tests {
     use super::{BackendConfig, CongestionControl, NetworkConfig, NetworkOption};
+    use hermit_interface::command_line::{Encoder, HostAddress, NetworkOptions};
     use proptest::prelude::*;
 
     fn parse(text: &str) -> Result<Option<NetworkConfig>, String> {
         text.parse().map(|NetworkOption(network)| network)
+    }
+
+    /// The guest's command line, which a VMM or QEMU passes to the kernel.
+    fn encoded(text: &str) -> Vec<u8> {
+        let mut line = Encoder::new();
+        parse(text).unwrap().unwrap().encode(&mut line);
+        line.finish()
+    }
+
+    #[test]
+    fn kernel_command_line_has_the_configured_options_only() {
+        let fixed = "user,ip=10.0.0.2/24,ip=10.0.0.3/24,ip=fd00::2/64,gateway=fd00::1,gateway=10.0.0.1,\
+                     dns=1.1.1.1,search=a.test,hostname=web,congestion=reno";
+        let parsed = NetworkOptions::parse(&encoded(fixed));
+        assert_eq!((parsed.ip.len(), parsed.gateways.len(), parsed.nameservers.len()), (3, 2, 1));
+        assert_eq!((parsed.hostname.as_deref(), parsed.malformed.len()), (Some("web"), 0));
+        assert_eq!(parsed.host, None);
+        let host = NetworkOptions::parse(&encoded("user,host-loopback")).host;
+        assert_eq!(host, Some(HostAddress::Gateway));
+        assert_eq!(encoded("tap=tap0"), Encoder::new().finish());
     }
 
     #[test]

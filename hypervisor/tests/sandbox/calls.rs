@@ -60,6 +60,11 @@ const FIONBIO: c_long = 0x5421;
 const SIOCOUTQ: c_long = 0x5411;
 const FIONREAD: c_long = 0x541b;
 
+/// Types of sockets, with the flags that uhyve sets, and the level of options of sockets.
+const TCP: c_long = (libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as c_long;
+const RAW: c_long = (libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) as c_long;
+const SOCKET: c_long = libc::SOL_SOCKET as c_long;
+
 /// Flag of pidfd_send_signal(2) (linux/pidfd.h).
 const PIDFD_SIGNAL_PROCESS_GROUP: c_long = 4;
 
@@ -129,8 +134,14 @@ fn files() -> Vec<ProbedCall> {
         call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
         call("dup", libc::SYS_dup, [0]),
         call("socket", libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into()]),
+        call("socket for TCP", libc::SYS_socket, [libc::AF_INET.into(), TCP]),
+        call("socket of the host's processes", libc::SYS_socket, [libc::AF_UNIX.into(), TCP]),
+        call("socket for frames", libc::SYS_socket, [libc::AF_PACKET.into(), RAW]),
+        call("setsockopt with SO_KEEPALIVE", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_KEEPALIVE.into()]),
+        call("setsockopt with SO_MARK", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_MARK.into()]),
         call("connect", libc::SYS_connect, [-1]),
         call("bind", libc::SYS_bind, [-1]),
+        call("listen", libc::SYS_listen, [-1]),
         call("sendmsg", libc::SYS_sendmsg, [-1]),
         only(&ROLES, call("sendto", libc::SYS_sendto, [-1])),
         call("sendto an address", libc::SYS_sendto, [-1, 0, 0, 0, 0, 16]),
@@ -265,8 +276,8 @@ pub(crate) fn signal(thread: Pid, number: c_int) {
     assert_eq!(result, 0);
 }
 
-/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap`
-/// or `limits` to set that rule. The descriptor of the tap is -1, so calls with the first argument -1 are for
+/// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap`,
+/// `limits` or `sockets` to set that rule. The descriptor of the tap is -1, so calls with the first argument -1 are for
 /// the tap.
 pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
@@ -278,7 +289,7 @@ pub(crate) fn act(action: &str) {
     let wants = |word| words.get(2) == Some(&word);
     let tap = wants("tap").then_some(-1);
     let (debugger, process, rate_limits) = (wants("debugger"), wants("process"), wants("limits"));
-    let rules = Rules { debugger, process, tap, rate_limits, ..Rules::default() };
+    let rules = Rules { debugger, process, tap, rate_limits, sockets: wants("sockets"), ..Rules::default() };
     let mut sandbox = Sandbox::new(rules);
     sandbox.confine_process().unwrap();
     sandbox.enter(role).unwrap();
@@ -356,6 +367,16 @@ fn rule_of_rate_limits_allows_threads_of_limited_devices_to_set_timers() {
     expect("limits", |name| match name {
         "timerfd_settime" => Some(&[Role::Disk, Role::Files, Role::ReadOnlyFiles, Role::Network][..]),
         _ if name.contains("timerfd") => Some(&[][..]),
+        _ => None,
+    });
+}
+
+#[test]
+fn rule_of_sockets_allows_network_thread_to_connect_but_not_to_listen() {
+    expect("sockets", |name| match name {
+        "socket for TCP" | "connect" | "setsockopt with SO_KEEPALIVE" => Some(&[Role::Network][..]),
+        "bind" | "listen" => Some(&[][..]),
+        _ if name.starts_with("socket") || name.starts_with("setsockopt") => Some(&[][..]),
         _ => None,
     });
 }
