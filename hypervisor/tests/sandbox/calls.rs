@@ -98,7 +98,7 @@ const fn only(allowed: &'static [Role], call: ProbedCall) -> ProbedCall {
 }
 
 fn calls() -> Vec<ProbedCall> {
-    [files(), processes(), memory(), requests(), rest()].into_iter().flatten().collect()
+    [files(), sockets(), processes(), memory(), requests(), rest()].into_iter().flatten().collect()
 }
 
 fn files() -> Vec<ProbedCall> {
@@ -133,20 +133,6 @@ fn files() -> Vec<ProbedCall> {
         call("mount", libc::SYS_mount, []),
         call("fcntl that duplicates", libc::SYS_fcntl, [0, libc::F_DUPFD.into()]),
         call("dup", libc::SYS_dup, [0]),
-        call("socket", libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into()]),
-        call("socket for TCP", libc::SYS_socket, [libc::AF_INET.into(), TCP]),
-        call("socket of the host's processes", libc::SYS_socket, [libc::AF_UNIX.into(), TCP]),
-        call("socket for frames", libc::SYS_socket, [libc::AF_PACKET.into(), RAW]),
-        call("setsockopt with SO_KEEPALIVE", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_KEEPALIVE.into()]),
-        call("setsockopt with SO_MARK", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_MARK.into()]),
-        call("connect", libc::SYS_connect, [-1]),
-        call("bind", libc::SYS_bind, [-1]),
-        call("listen", libc::SYS_listen, [-1]),
-        call("sendmsg", libc::SYS_sendmsg, [-1]),
-        only(&ROLES, call("sendto", libc::SYS_sendto, [-1])),
-        call("sendto an address", libc::SYS_sendto, [-1, 0, 0, 0, 0, 16]),
-        only(&[Role::Main, Role::Gdb], call("recvfrom", libc::SYS_recvfrom, [-1])),
-        only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
         only(&[Role::Disk], call("pwrite64", libc::SYS_pwrite64, [-1])),
         only(&[Role::Disk, Role::Files], call("fdatasync", libc::SYS_fdatasync, [-1])),
         only(
@@ -166,6 +152,25 @@ fn files() -> Vec<ProbedCall> {
         only(&[Role::Disk], call("writev", libc::SYS_writev, [-1])),
         only(&[Role::Disk], call("writev elsewhere", libc::SYS_writev, [-2])),
         only(&ROLES, call("write", libc::SYS_write, [-1])),
+    ]
+}
+
+fn sockets() -> Vec<ProbedCall> {
+    vec![
+        call("socket", libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into()]),
+        call("socket for TCP", libc::SYS_socket, [libc::AF_INET.into(), TCP]),
+        call("socket of the host's processes", libc::SYS_socket, [libc::AF_UNIX.into(), TCP]),
+        call("socket for frames", libc::SYS_socket, [libc::AF_PACKET.into(), RAW]),
+        call("setsockopt with SO_KEEPALIVE", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_KEEPALIVE.into()]),
+        call("setsockopt with SO_MARK", libc::SYS_setsockopt, [-1, SOCKET, libc::SO_MARK.into()]),
+        call("connect", libc::SYS_connect, [-1]),
+        call("bind", libc::SYS_bind, [-1]),
+        call("listen", libc::SYS_listen, [-1]),
+        call("sendmsg", libc::SYS_sendmsg, [-1]),
+        only(&ROLES, call("sendto", libc::SYS_sendto, [-1])),
+        call("sendto an address", libc::SYS_sendto, [-1, 0, 0, 0, 0, 16]),
+        only(&[Role::Main, Role::Gdb], call("recvfrom", libc::SYS_recvfrom, [-1])),
+        only(&[Role::Gdb], call("accept4", libc::SYS_accept4, [-1])),
     ]
 }
 
@@ -277,8 +282,8 @@ pub(crate) fn signal(thread: Pid, number: c_int) {
 }
 
 /// Confines this thread and makes a call. `action` is `ROLE INDEX`, followed by `debugger`, `process`, `tap`,
-/// `limits` or `sockets` to set that rule. The descriptor of the tap is -1, so calls with the first argument -1 are for
-/// the tap.
+/// `limits` or `sockets` to set that rule. The descriptor of the tap is -1, so calls with the first argument
+/// -1 are for the tap.
 pub(crate) fn act(action: &str) {
     extern "C" fn ignore(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     let words: Vec<_> = action.split(' ').collect();
