@@ -37,7 +37,7 @@ pub struct Config {
     pub mounts: Vec<MountConfig>,
     /// Directory of the guest in which the program starts; `None` means the root.
     pub workdir: Option<String>,
-    /// Folder or tar archive with the initial tree of files. If `None`, a boot image may contain the tree.
+    /// Folder or tar archive with the initramfs. If `None`, a boot image may contain the initramfs.
     pub root: Option<PathBuf>,
     /// Network device, if there is one.
     pub network: Option<NetworkConfig>,

@@ -91,11 +91,11 @@ impl ImageFile {
         image::check(executable).map_err(|source| FileError::Image { file: self.name.clone(), source })
     }
 
-    /// Returns the tar archive with the initial tree of files that a boot image contains; empty if there is
+    /// Returns the tar archive with the initramfs that a boot image contains; empty if there is
     /// no archive.
     #[must_use]
-    pub fn tree(&self) -> &[u8] {
-        boot_image::parse(&self.contents.bytes).map(|image| image.tree).unwrap_or_default()
+    pub fn initramfs(&self) -> &[u8] {
+        boot_image::parse(&self.contents.bytes).map(|image| image.initramfs).unwrap_or_default()
     }
 
     /// Returns the file from which the executable segments are copied; `None` if the image in memory has

@@ -22,7 +22,7 @@ use hermit_interface::command_line::Encoder;
 use hermit_options::memory::MemoryExceeded;
 use hermit_options::mount;
 use hermit_options::open::Opener;
-use hermit_options::root::{RootError, RootTree};
+use hermit_options::root::{Initramfs, RootError};
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -197,7 +197,7 @@ impl Vm<Configured> {
         let opener = Opener::new(&config.mounts);
         let file = ImageFile::open(&opener, &config.image, config.memory)?;
         let image = file.check()?;
-        let tree = root_tree(&opener, &config)?;
+        let initramfs = read_initramfs(&opener, &config)?;
         let mut selection = SelectedEngine::new(&config, calibration)?;
         protections::check_engine(&config, selection.platform)?;
         let devices = DeviceManager::new(&config, &opener, &selection.memory, &*selection.engine)?;
@@ -207,7 +207,7 @@ impl Vm<Configured> {
             cpus: config.cpus.get(),
             devices: &devices.descriptions,
             command_line: &command_line(&file, &config),
-            tree: tree.as_ref().map_or_else(|| file.tree(), |tree| &tree.archive),
+            initramfs: initramfs.as_ref().map_or_else(|| file.initramfs(), |initramfs| &initramfs.archive),
             tsc: selection.boot_vcpu()?.tsc()?,
             wall_clock_ns: boot::wall_clock_ns(),
         };
@@ -256,12 +256,12 @@ fn check_jail(config: &Config) -> Result<(), JailError> {
     if config.sandbox { jail::check(jail) } else { Err(JailError::NoSandbox) }
 }
 
-/// Reads the initial tree of files of `--root`.
-fn root_tree(opener: &Opener, config: &Config) -> Result<Option<RootTree>, RootError> {
+/// Reads the initramfs of `--root`.
+fn read_initramfs(opener: &Opener, config: &Config) -> Result<Option<Initramfs>, RootError> {
     let Some(path) = &config.root else { return Ok(None) };
-    let tree = RootTree::load(opener, path, config.memory.bytes())?;
-    tree.notes().for_each(|note| crate::host::log::note(format_args!("{note}")));
-    Ok(Some(tree))
+    let initramfs = Initramfs::load(opener, path, config.memory.bytes())?;
+    initramfs.notes().for_each(|note| crate::host::log::note(format_args!("{note}")));
+    Ok(Some(initramfs))
 }
 
 /// Returns true if a disk, a mount or the network has a limited rate.

@@ -39,7 +39,7 @@ pub(crate) enum Handle {
 /// An open file. The system calls that every program contains use open files only through this trait. So only
 /// programs that open a file contain the code that implements the trait.
 ///
-/// All methods but those of [`DescriptorFile`] and `retire_now` may wait.
+/// All methods but those of [`DescriptorFile`] and `try_retire` may wait.
 pub(crate) trait FileObject: Object + DescriptorFile<Kernel> {
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
@@ -56,7 +56,7 @@ pub(crate) trait FileObject: Object + DescriptorFile<Kernel> {
     /// Retires this open file if `self` is the only reference, no error must be reported, and no memory would
     /// be freed. The caller holds a spinlock. Returns `Ok` with the open file, which can then be used again,
     /// or else `Err` with the unchanged reference.
-    fn retire_now(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
+    fn try_retire(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
     /// Reports errors of earlier writes, and drops the reference of a descriptor that is being closed.
     fn close(self: Arc<Self>) -> Result<(), Errno>;
@@ -306,7 +306,7 @@ impl Closing {
         };
         let (file, page) = handle.into_parts();
         let Some(kept) = kept else { return Self::File(file, page) };
-        match file.retire_now() {
+        match file.try_retire() {
             Ok(file) => {
                 *kept = Some(file);
                 if matches!(page, DirectPage::None) { Self::Nothing } else { Self::Page(page) }

@@ -4,8 +4,8 @@
 //! the files in `/proc`, and folders of the host are mounted in it. The file systems themselves are in
 //! `hermit_fs`; this module connects them to the descriptor table, and makes threads wait for them.
 //!
-//! A call has up to two paths. The fast path (`..._now`) never waits, and returns `None` if it would have to
-//! wait. The slow path (`..._long`) executes the same call as a future, on which the thread blocks.
+//! A call has up to two paths. The fast path (`try_...`) never waits, and returns `None` if it would have to
+//! wait. The slow path (`..._slow`) executes the same call as a future, on which the thread blocks.
 
 mod mounts;
 pub(crate) mod system;
@@ -20,7 +20,7 @@ use hermit_fs::{
     DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, ProcFs, RamFs, Start,
     Symlinks, System, UnpackError, Vfs, Whence,
 };
-use hermit_hal::{memory, tree};
+use hermit_hal::{initramfs, memory};
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 use system::{File, Kernel, VFS};
@@ -54,8 +54,8 @@ impl FileObject for File {
         complete(OpenFile::metadata(self))
     }
 
-    fn retire_now(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        if Arc::get_mut(&mut self).is_some_and(File::retire_now) { Ok(self) } else { Err(self) }
+    fn try_retire(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
+        if Arc::get_mut(&mut self).is_some_and(File::try_retire) { Ok(self) } else { Err(self) }
     }
 
     fn close(self: Arc<Self>) -> Result<(), Errno> {
@@ -99,7 +99,7 @@ fn forget_names() {
 async fn mount() -> Result<Vfs<Kernel>, Errno> {
     // The limit is half of the memory, as for a tmpfs on Linux.
     let root: RamFs<Kernel> = RamFs::new(memory::available() / 2)?;
-    if let Some(archive) = tree::archive()
+    if let Some(archive) = initramfs::archive()
         && let Err(error) = root.unpack(archive)
     {
         if let UnpackError::Entry { error: Errno::ENOMEM, .. } = error {
@@ -129,7 +129,7 @@ async fn mount() -> Result<Vfs<Kernel>, Errno> {
 
 /// Opens a file for reading, for the kernel's own use.
 fn open_to_read(path: &[u8]) -> Result<i32, Errno> {
-    open_long(descriptors::reserve()?, path, O_RDONLY, 0)
+    open_slow(descriptors::reserve()?, path, O_RDONLY, 0)
 }
 
 /// Mounts a file system that every machine has. If the initramfs has a file that is not a directory at the
@@ -159,8 +159,8 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     }
     // The descriptor is reserved first, so that no file is truncated if no descriptor is free.
     let descriptor = descriptors::reserve()?;
-    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.find_now(path, flags)) {
+    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
+    match start.and_then(|start| start.try_find(path, flags)) {
         Some(found) => open_found(descriptor, found),
         None => open_relative(descriptor, path, flags),
     }
@@ -169,11 +169,11 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
 /// Does [`open`] for a path that may begin in the current directory.
 #[inline(never)]
 fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, Errno> {
-    let opened = mounted_now()
-        .and_then(|vfs| vfs.with_start(path, |start| Some(fill(&descriptor, start.find_now(path, flags)?))));
+    let opened = try_mounted()
+        .and_then(|vfs| vfs.with_start(path, |start| Some(fill(&descriptor, start.try_find(path, flags)?))));
     match opened {
         Some(opened) => opened.map(|()| descriptor.opened()),
-        None => open_long(descriptor, path, flags, 0),
+        None => open_slow(descriptor, path, flags, 0),
     }
 }
 
@@ -182,8 +182,8 @@ fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, E
 fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // The descriptor is reserved first, so that no file is created if no descriptor is free.
     let descriptor = descriptors::reserve()?;
-    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.find_or_create_now(path, flags, mode)) {
+    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
+    match start.and_then(|start| start.try_find_or_create(path, flags, mode)) {
         Some(Ok(found)) => open_found(descriptor, found),
         Some(Err(error)) => Err(error),
         None => open_or_create_relative(descriptor, path, flags, mode),
@@ -194,12 +194,12 @@ fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
 #[inline(never)]
 fn open_or_create_relative(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     let found = |start: Start<'_, Kernel>| {
-        let found = start.find_or_create_now(path, flags, mode)?;
+        let found = start.try_find_or_create(path, flags, mode)?;
         Some(found.and_then(|found| fill(&descriptor, found)))
     };
-    match mounted_now().and_then(|vfs| vfs.with_start(path, found)) {
+    match try_mounted().and_then(|vfs| vfs.with_start(path, found)) {
         Some(opened) => opened.map(|()| descriptor.opened()),
-        None => open_long(descriptor, path, flags, mode),
+        None => open_slow(descriptor, path, flags, mode),
     }
 }
 
@@ -225,7 +225,7 @@ fn open_first(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(),
 
 /// Does [`open`] if the call may have to wait.
 #[inline(never)]
-fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
+fn open_slow(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     Ok(match complete(vfs()?.open(path, flags, mode))? {
         OpenedPath::File(file) => descriptor.open_file(file),
         OpenedPath::Object(object) => descriptor.open(object),
@@ -234,18 +234,18 @@ fn open_long(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result
 
 /// Returns the virtual file system, if it is mounted.
 #[inline]
-fn mounted_now() -> Option<&'static Vfs<Kernel>> {
+fn try_mounted() -> Option<&'static Vfs<Kernel>> {
     VFS.get()
 }
 
 /// Stores the properties of the file that a path leads to, if a mounted file system can provide them without
 /// waiting. If not, the caller uses [`metadata`].
 #[inline]
-pub(crate) fn properties_now<'a>(
+pub(crate) fn try_properties<'a>(
     path: &[u8],
     out: &'a mut MaybeUninit<file_properties>,
 ) -> Option<&'a mut file_properties> {
-    mounted_now()?.properties_now(path, out)
+    try_mounted()?.try_properties(path, out)
 }
 
 /// Returns the metadata of the file that a path leads to.
@@ -257,7 +257,7 @@ pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errn
 /// Returns the properties of the file that a path leads to.
 pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_properties, Errno> {
     let mut found = MaybeUninit::uninit();
-    match properties_now(path, &mut found) {
+    match try_properties(path, &mut found) {
         Some(found) => Ok(*found),
         None => metadata(path, symlinks).map(|found| found.properties()),
     }
@@ -266,17 +266,17 @@ pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_propert
 /// Removes the name of a file that is not a directory.
 #[inline(always)]
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
-    let start = mounted_now().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.remove_file_now(path)) {
+    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
+    match start.and_then(|start| start.try_remove_file(path)) {
         Some(()) => Ok(()),
-        None => remove_file_long(path),
+        None => remove_file_slow(path),
     }
 }
 
 /// Does [`remove_file`] for a path that may begin in the current directory. It may wait.
 #[inline(never)]
-fn remove_file_long(path: &[u8]) -> Result<(), Errno> {
-    let removed = mounted_now().and_then(|vfs| vfs.with_start(path, |start| start.remove_file_now(path)));
+fn remove_file_slow(path: &[u8]) -> Result<(), Errno> {
+    let removed = try_mounted().and_then(|vfs| vfs.with_start(path, |start| start.try_remove_file(path)));
     match removed {
         Some(()) => Ok(()),
         None => complete(vfs()?.remove_file(path)),

@@ -2,8 +2,8 @@
 //!
 //! The VMM starts the loader in 32-bit mode ([`entry`]). By [multiboot] or [PVH] it passes a memory map, the
 //! address of modules and the command line. The first module is the image, and the second module is a tar
-//! archive with the initial tree of files. A boot image contains the image, and perhaps such a tree. Then the
-//! first module, if there is one, replaces the tree. The loader checks the image, places it with
+//! archive with the initramfs. A boot image contains the image, and perhaps such a initramfs. Then the
+//! first module, if there is one, replaces the initramfs. The loader checks the image, places it with
 //! [`hermit_boot`] at a random address, and jumps to the kernel's entry point in it. On an error, the loader
 //! prints one line to the serial port of standard error, and ends the machine with status 125.
 //!
@@ -12,7 +12,7 @@
 //! | [`entry`] | assembly: from 32-bit to 64-bit mode, and into the kernel |
 //! | [`multiboot`], [`pvh`] | the two boot protocols |
 //! | [`protocol`] | what both pass to the loader, in one type |
-//! | [`payload`] | what `cargo xtask image` has appended: the image, a tree of files |
+//! | [`payload`] | what `cargo xtask image` has appended: the image, a initramfs of files |
 //! | [`memory`] | access to physical memory |
 //! | [`random`] | random numbers for the address space layout |
 //! | [`symbols`] | the image's symbol table, for backtraces |
@@ -54,8 +54,8 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     let parameters = if magic == multiboot::MAGIC { multiboot::read(info) } else { pvh::read(info) };
     let Some(parameters) = parameters else { fail(format_args!("started neither by multiboot nor by PVH")) };
     let [first, second] = parameters.modules;
-    let (payload, tree) = match payload::embedded() {
-        [Some(image), tree] => (Some(image), first.or(tree)),
+    let (payload, initramfs) = match payload::embedded() {
+        [Some(image), initramfs] => (Some(image), first.or(initramfs)),
         [None, _] => (first, second),
     };
     let Some(payload) = payload else { fail(format_args!("no image: give one with -initrd")) };
@@ -66,15 +66,15 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
         Ok(image) => image,
         Err(error) => fail(format_args!("{error}")),
     };
-    if let Some(tree) = tree
-        && !memory::is_usable(&parameters.free, tree)
+    if let Some(initramfs) = initramfs
+        && !memory::is_usable(&parameters.free, initramfs)
     {
         fail(format_args!(
             "the machine has too little memory for the tree of files, {} MiB",
-            tree.size() >> 20
+            initramfs.size() >> 20
         ));
     }
-    let place = |first| place(&parameters, payload, tree, &image, first);
+    let place = |first| place(&parameters, payload, initramfs, &image, first);
     let placed = match place(LOW_MEMORY_END) {
         Err(LoadError::OutOfMemory) => place(STARTUP_MEMORY_END),
         placed => placed,
@@ -89,12 +89,12 @@ extern "C" fn main(magic: u32, info: u32) -> ! {
     }
 }
 
-/// Places the image, and keeps the tree where it is. Uses only memory at the address `first` and above.
+/// Places the image, and keeps the initramfs where it is. Uses only memory at the address `first` and above.
 /// Returns the image's entry point, the root of the page tables, and the address of the boot information.
 fn place(
     parameters: &BootParameters,
     payload: AddressRange,
-    tree: Option<AddressRange>,
+    initramfs: Option<AddressRange>,
     image: &image::Image<'_>,
     first: u64,
 ) -> Result<((u64, u64), u64), LoadError> {
@@ -117,8 +117,8 @@ fn place(
     for range in in_use {
         free.remove(range).map_err(|_| LoadError::OutOfMemory)?;
     }
-    let tree = tree.map(|tree| (tree, memory::whole_pages(tree)));
-    if let Some((_, pages)) = tree {
+    let initramfs = initramfs.map(|initramfs| (initramfs, memory::whole_pages(initramfs)));
+    if let Some((_, pages)) = initramfs {
         free.remove(pages).map_err(|_| LoadError::OutOfMemory)?;
     }
     let random = random::randomness();
@@ -131,10 +131,10 @@ fn place(
             let _: Result<(), hermit_memory::ranges::FreeError> = later.free(range);
         }
     }
-    if let Some((tree, pages)) = tree {
-        // The tree may share a page with memory that was just freed.
+    if let Some((initramfs, pages)) = initramfs {
+        // The initramfs may share a page with memory that was just freed.
         later.remove(pages).map_err(|_| LoadError::OutOfMemory)?;
-        loaded.keep_tree(&mut memory, &mut free, tree.into())?;
+        loaded.keep_initramfs(&mut memory, &mut free, initramfs.into())?;
     }
     symbols::keep(image, &mut loaded, &mut memory, &mut free, &mut later);
     let info = loaded.hand_over(&mut memory, &mut free, later.as_slice(), &[], parameters.command_line)?;

@@ -17,7 +17,7 @@ use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::port_forward::{PortForward, Protocol};
 use hermit_options::open::Opener;
-use hermit_options::root::RootTree;
+use hermit_options::root::Initramfs;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
@@ -51,10 +51,10 @@ pub struct Arguments {
     ports: Vec<PortForward>,
 }
 
-/// Maximum size of the initial tree in bytes: a machine has no larger contiguous memory below 4 GiB.
-const MAX_TREE_SIZE: u64 = 2 << 30;
+/// Maximum size of the initramfs in bytes: a machine has no larger contiguous memory below 4 GiB.
+const MAX_INITRAMFS_SIZE: u64 = 2 << 30;
 
-/// Memory of a machine in MiB, without the memory for the initial tree.
+/// Memory of a machine in MiB, without the memory for the initramfs.
 const MEMORY: usize = 128;
 
 /// Writes the file that `arguments` describe.
@@ -65,7 +65,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
     }
     let network = qemu_network(&arguments.ports).map_err(usage_error)?;
     if let Some(root) = &arguments.root {
-        RootTree::check(&Opener::default(), root, MAX_TREE_SIZE)
+        Initramfs::check(&Opener::default(), root, MAX_INITRAMFS_SIZE)
             .map_err(|error| usage_error(error.to_string()))?;
     }
     setup::ensure()?;
@@ -77,19 +77,19 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         Some(output) => output.clone(),
         None => PathBuf::from(program::name_of(&image)).with_extension("boot"),
     };
-    let tree = match &arguments.root {
-        Some(root) => RootTree::load(&Opener::default(), root, MAX_TREE_SIZE)?,
-        None => RootTree { archive: Vec::new(), left_out: Vec::new() },
+    let initramfs = match &arguments.root {
+        Some(root) => Initramfs::load(&Opener::default(), root, MAX_INITRAMFS_SIZE)?,
+        None => Initramfs { archive: Vec::new(), left_out: Vec::new() },
     };
-    tree.notes().for_each(|note| eprintln!("{note}"));
-    let file = fuse(&loader, &payload, &tree.archive)?;
+    initramfs.notes().for_each(|note| eprintln!("{note}"));
+    let file = fuse(&loader, &payload, &initramfs.archive)?;
     write(&output, &file)?;
     println!("{}: {} bytes; boot it with\n", output.display(), file.len());
     println!("    cargo xtask run {} -- ARGUMENTS\n", shell_word(&output));
     println!(
         "or with QEMU alone; its own exit code is 1 after each exit of the guest, whose code is in a file:\n"
     );
-    println!("{}", qemu_command(&output, MEMORY + (tree.archive.len() >> 20), &network));
+    println!("{}", qemu_command(&output, MEMORY + (initramfs.archive.len() >> 20), &network));
     Ok(())
 }
 
@@ -163,8 +163,8 @@ fn write(output: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the loader's file with the image appended. The initramfs `tree` follows, unless it is empty.
-pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
+/// Returns the loader's file with the image appended. `initramfs` follows, unless it is empty.
+pub fn fuse(loader: &[u8], payload: &[u8], initramfs: &[u8]) -> Result<Vec<u8>> {
     let header = FileHeader64::<LittleEndian>::parse(loader).context("the loader is no ELF file")?;
     let endian = LittleEndian;
     let segments = header.program_headers(endian, loader).context("the loader has no segments")?;
@@ -188,10 +188,10 @@ pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
         anyhow::Ok(segment)
     };
     let image = append(payload)?;
-    let tree = if tree.is_empty() { None } else { Some(append(tree)?) };
+    let initramfs = if initramfs.is_empty() { None } else { Some(append(initramfs)?) };
     let place = |segment: &ProgramHeader64<LittleEndian>| [segment.p_paddr(endian), segment.p_filesz(endian)];
-    let tree_place = tree.as_ref().map(place).unwrap_or_default();
-    record(&mut file, LoaderRecord { magic: MAGIC, executable: place(&image), tree: tree_place })?;
+    let initramfs_place = initramfs.as_ref().map(place).unwrap_or_default();
+    record(&mut file, LoaderRecord { magic: MAGIC, executable: place(&image), initramfs: initramfs_place })?;
     load_whole_file(&mut file)?;
 
     let number = |number| U64::new(endian, number);
@@ -199,7 +199,7 @@ pub fn fuse(loader: &[u8], payload: &[u8], tree: &[u8]) -> Result<Vec<u8>> {
         .iter()
         .find(|segment| segment.p_type(endian) == PT_NOTE)
         .context("the loader has no note")?;
-    let segments: Vec<_> = [*loaded, image].into_iter().chain(tree).chain([*note]).collect();
+    let segments: Vec<_> = [*loaded, image].into_iter().chain(initramfs).chain([*note]).collect();
 
     let mut header = *header;
     header.e_phoff = number(size_of_val(&header) as u64);

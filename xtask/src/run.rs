@@ -20,7 +20,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
 use hermit_options::rate::RateLimits;
-use hermit_options::root::RootTree;
+use hermit_options::root::Initramfs;
 use hermit_options::{MachineOptions, memory};
 
 use crate::network;
@@ -201,8 +201,8 @@ impl VmOptions {
             mount.check().map_err(|error| invalid(&error))?;
         }
         if let Some(root) = &self.machine.root {
-            let tree = RootTree::check(&opener, root, self.machine.memory.bytes());
-            tree.map_err(|error| invalid(&error))?;
+            let initramfs = Initramfs::check(&opener, root, self.machine.memory.bytes());
+            initramfs.map_err(|error| invalid(&error))?;
         }
         Ok(memory::check(self.machine.memory)?)
     }

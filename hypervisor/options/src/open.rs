@@ -1,5 +1,5 @@
-//! Opens files that the command line names: images, disks, initial trees, environment files, folders,
-//! reports.
+//! Opens files that the command line names: images, disks, archives for an initramfs, environment files,
+//! folders, reports.
 //!
 //! An operator's path may lead through a folder that others can write: a folder that belongs to the user of a
 //! jail, or a folder that a guest mounts. There, a guest can replace a file by a symbolic link or a FIFO

@@ -1,4 +1,4 @@
-//! The initial tree of the guest's files: the value of `--root`, a folder or a tar archive.
+//! The initramfs of a guest: the value of `--root`, a folder or a tar archive.
 
 mod pack;
 
@@ -9,16 +9,16 @@ use hermit_interface::tar::{self, TarError};
 
 use crate::open::{Kind, Opener};
 
-/// A tree as a tar archive.
+/// An initramfs as a tar archive.
 #[derive(Debug)]
-pub struct RootTree {
+pub struct Initramfs {
     /// The archive, whose headers have been checked.
     pub archive: Vec<u8>,
     /// Paths of sockets, devices and FIFOs, which are left out because a guest cannot have them.
     pub left_out: Vec<PathBuf>,
 }
 
-/// Why a folder or file cannot be the tree.
+/// Why a folder or file cannot be the initramfs.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// A file or folder cannot be read.
@@ -51,7 +51,7 @@ pub enum RootError {
         /// Error in the archive.
         error: TarError,
     },
-    /// The tree is larger than the memory.
+    /// The initramfs is larger than the memory.
     #[error(
         "--root: {path} has more than {limit} MiB, the memory of the machine: use a larger --memory",
         path = .path.display()
@@ -64,7 +64,7 @@ pub enum RootError {
     },
 }
 
-impl RootTree {
+impl Initramfs {
     /// Reads an archive, or packs a folder, for a machine with `memory` bytes.
     ///
     /// # Errors
@@ -73,19 +73,19 @@ impl RootTree {
     pub fn load(opener: &Opener, path: &Path, memory: u64) -> Result<Self, RootError> {
         let read = |error| RootError::Read { path: path.to_owned(), error };
         let file = opener.read(path, Kind::FileOrFolder).map_err(read)?;
-        let tree = if file.metadata().map_err(read)?.is_dir() {
+        let initramfs = if file.metadata().map_err(read)?.is_dir() {
             pack::folder(file, path, memory)?
         } else {
             let mut archive = Vec::new();
             file.take(memory + 1).read_to_end(&mut archive).map_err(read)?;
             Self { archive, left_out: Vec::new() }
         };
-        if tree.archive.len() as u64 > memory {
+        if initramfs.archive.len() as u64 > memory {
             return Err(RootError::TooLarge { path: path.to_owned(), limit: memory >> 20 });
         }
-        let checked = tar::check(&tree.archive);
+        let checked = tar::check(&initramfs.archive);
         checked.map_err(|error| RootError::Archive { path: path.to_owned(), error })?;
-        Ok(tree)
+        Ok(initramfs)
     }
 
     /// Makes the checks of [`Self::load`], but does not pack a folder.

@@ -1,4 +1,5 @@
-//! The time limit while a machine is loaded: arguments, image and tree are read, and helper programs start.
+//! The time limit while a machine is loaded: arguments, image and initramfs are read, and helper programs
+//! start.
 //!
 //! The main thread enforces the limit only once the machine runs. During loading it is busy, and there must
 //! be no second thread, because the sandbox can confine only a process with one thread. So a timer of the

@@ -2,7 +2,7 @@
 //!
 //! `hermit_boot` does most of the work, for uhyve and for the loader alike: it chooses random addresses,
 //! copies and relocates the segments, and builds the page tables. This module adds the parts that only a
-//! hypervisor has: the initial tree of files, the symbol table for backtraces, time, and a random seed. The
+//! hypervisor has: the initramfs, the symbol table for backtraces, time, and a random seed. The
 //! result is the state in which the boot CPU enters the kernel ([`KernelEntry`]).
 
 use std::fs::File;
@@ -32,7 +32,7 @@ pub enum BootError {
     /// The VM has too little memory.
     #[error("the machine has too little memory for the image: give it more with --memory")]
     OutOfMemory,
-    /// The VM has too little memory for the tree.
+    /// The VM has too little memory for the initramfs.
     #[error("the machine has too little memory for the tree of files, {0} MiB: give it more with --memory")]
     Tree(u64),
     /// See [`LoadError`].
@@ -65,8 +65,8 @@ pub struct BootParams<'a> {
     pub devices: &'a [MmioDevice],
     /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
-    /// Tar archive with the initial tree of files; empty if there is none.
-    pub tree: &'a [u8],
+    /// Tar archive with the initramfs; empty if there is none.
+    pub initramfs: &'a [u8],
     /// The guest's time-stamp counter.
     pub tsc: Tsc,
     /// Wall-clock time ([`wall_clock_ns`]) at the moment of `tsc`.
@@ -146,7 +146,7 @@ pub fn load(
     let mut target = Target { memory, code: params.code, copied: Ok(()) };
     let mut loaded = hermit_boot::load(&mut target, &mut free, image, randomness()?, 0)?;
     target.copied.map_err(BootError::Code)?;
-    keep_tree(memory, &mut free, params.tree, &mut loaded)?;
+    keep_initramfs(memory, &mut free, params.initramfs, &mut loaded)?;
     keep_symbols(memory, &mut free, image, &mut loaded);
     let info = &mut loaded.info;
     info.platform = params.platform as u32;
@@ -173,21 +173,21 @@ pub fn load(
     Ok(KernelEntry { boot_info, ..entry })
 }
 
-/// Copies the tree to memory that the kernel keeps.
-fn keep_tree(
+/// Copies the initramfs to memory that the kernel keeps.
+fn keep_initramfs(
     memory: &mut Memory,
     free: &mut FreeMemory,
-    tree: &[u8],
+    initramfs: &[u8],
     loaded: &mut LoadedImage,
 ) -> Result<(), BootError> {
-    let size = tree.len() as u64;
+    let size = initramfs.len() as u64;
     if size == 0 {
         return Ok(());
     }
     let start = free.allocate(size.next_multiple_of(PAGE_SIZE), PAGE_SIZE);
     let start = start.ok_or(BootError::Tree(size >> 20))?;
-    PhysicalMemory::write(memory, start, tree);
-    Ok(loaded.keep_tree(memory, free, Region { start, size })?)
+    PhysicalMemory::write(memory, start, initramfs);
+    Ok(loaded.keep_initramfs(memory, free, Region { start, size })?)
 }
 
 /// Copies the symbol table to memory that the kernel keeps, if it takes a small part of the free memory.

@@ -110,25 +110,25 @@ impl LoadedImage {
         Ok(())
     }
 
-    /// Passes the tar archive with the initial tree of files to the kernel: adds it to boot information and
+    /// Passes the tar archive with the initramfs to the kernel: adds it to boot information and
     /// makes its pages readable in the direct map, not writable. None of them must be free memory, then or
     /// later.
     ///
     /// # Errors
     ///
     /// See [`LoadError`].
-    pub fn keep_tree(
+    pub fn keep_initramfs(
         &mut self,
         memory: &mut impl PhysicalMemory,
         free: &mut FreeMemory,
-        tree: Region,
+        initramfs: Region,
     ) -> Result<(), LoadError> {
         let mut table = PageTableBuilder::at(memory, free, self.info.page_table_root);
-        map_in_direct_map(&mut table, self.info.direct_map, tree)?;
-        let first = tree.start & !(PAGE_SIZE - 1);
-        let size = tree.end().next_multiple_of(PAGE_SIZE) - first;
+        map_in_direct_map(&mut table, self.info.direct_map, initramfs)?;
+        let first = initramfs.start & !(PAGE_SIZE - 1);
+        let size = initramfs.end().next_multiple_of(PAGE_SIZE) - first;
         table.protect(self.info.direct_map.start + first, size, Access::Read)?;
-        self.info.tree = tree;
+        self.info.initramfs = initramfs;
         Ok(())
     }
 

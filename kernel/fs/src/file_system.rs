@@ -6,7 +6,7 @@
 //! and a new instance that takes over the inode numbers of a running file system.
 //!
 //! A request is a poll function: it returns [`Poll::Pending`] while the reply is outstanding, and the caller
-//! then calls the function again with the same arguments. The methods with `_now` or `_path` in their names
+//! then calls the function again with the same arguments. The methods with `try_` or `_path` in their names
 //! are fast paths: they never wait. If the file system cannot serve the call at once, a fast path fails
 //! without an effect, and the caller makes the general request.
 
@@ -165,7 +165,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
 
     /// Drops one reference if that frees no memory, because the caller holds a spinlock. Returns true if it
     /// has dropped the reference. If not, the caller releases the lock and calls [`Self::forget`].
-    fn forget_now(&self, ino: Ino) -> bool {
+    fn try_forget(&self, ino: Ino) -> bool {
         let _ = ino;
         false
     }

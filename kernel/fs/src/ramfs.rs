@@ -12,6 +12,7 @@
 //!   lock.
 
 mod directory;
+mod initramfs;
 mod inode;
 #[cfg(test)]
 #[cfg(loom)]
@@ -22,7 +23,6 @@ mod path_names;
 mod paths;
 mod rename;
 mod table;
-mod tree;
 mod words;
 
 use alloc::sync::Arc;
@@ -43,10 +43,10 @@ use crate::file_system::{
 use crate::system::{BLOCK_SIZE, Lock};
 use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
+pub use initramfs::UnpackError;
 use inode::{Body, Inode, NAME_SIZE};
 use path_cache::{PathCache, PathFrom};
 use table::{LockedSlot, Table};
-pub use tree::UnpackError;
 
 /// A file system in memory.
 #[derive(Debug)]
@@ -212,7 +212,7 @@ impl<S: System> FileSystem<S> for RamFs<S> {
         }
     }
 
-    fn forget_now(&self, ino: Ino) -> bool {
+    fn try_forget(&self, ino: Ino) -> bool {
         let Ok(mut slot) = self.inodes.lock(ino) else { return false };
         let Some(inode) = slot.inode.as_mut().filter(|inode| inode.nlink != 0) else { return false };
         inode.references = inode.references.saturating_sub(1);

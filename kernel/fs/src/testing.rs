@@ -106,7 +106,7 @@ pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
 
 impl Vfs<TestSystem> {
     /// Does [`Self::open`] if the call does not have to wait.
-    pub(crate) fn open_now(
+    pub(crate) fn try_open(
         &self,
         path: &[u8],
         flags: i32,
@@ -114,9 +114,9 @@ impl Vfs<TestSystem> {
     ) -> Option<Result<Arc<OpenFile<TestSystem>>, Errno>> {
         self.with_start(path, |start| {
             if flags & O_CREAT == 0 {
-                return start.find_now(path, flags).map(FoundFile::open);
+                return start.try_find(path, flags).map(FoundFile::open);
             }
-            Some(start.find_or_create_now(path, flags, permissions)?.and_then(FoundFile::open))
+            Some(start.try_find_or_create(path, flags, permissions)?.and_then(FoundFile::open))
         })
     }
 }

@@ -9,7 +9,7 @@ use hermit_interface::to_usize;
 use crate::arch::processor::Processor;
 use crate::cpu_local::BOOT_CPU;
 use crate::ops;
-use crate::{clock, interrupts, memory, platform, symbols, tlb, tree};
+use crate::{clock, initramfs, interrupts, memory, platform, symbols, tlb};
 
 /// The proof that processor, memory and platform are initialised, with the boot information.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ fn init(fixed: &'static BootInfo) -> Boot {
         platform::exit_without_boot_info();
     }
     symbols::init(info.fixed);
-    tree::init(info.fixed);
+    initramfs::init(info.fixed);
     clock::init(info.fixed);
     ops::irq_chip().init_irqs();
     interrupts::enable();

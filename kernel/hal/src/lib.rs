@@ -19,7 +19,7 @@
 //! | [`devices`] | registers, DMA memory and MSI messages, for drivers |
 //! | [`fault`], [`stop`] | faults of programs, and backtraces; stopping the other CPUs |
 //! | [`symbols`] | the image's symbol table |
-//! | [`tree`] | the initial tree of files |
+//! | [`initramfs`] | the initramfs |
 //!
 //! # Layers
 //!
@@ -65,6 +65,7 @@ pub mod entropy;
 pub mod exit;
 mod fallible;
 pub mod fault;
+pub mod initramfs;
 pub mod interrupts;
 pub mod memory;
 pub mod once;
@@ -79,6 +80,5 @@ mod testing;
 pub mod thread;
 mod tlb;
 mod traps;
-pub mod tree;
 pub mod try_alloc;
 pub mod waker;

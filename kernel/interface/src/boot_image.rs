@@ -1,8 +1,8 @@
 //! Boot images: the loader and an executable in one ELF file, which `cargo xtask image` writes. A boot image
-//! may also contain an initial tree of files.
+//! may also contain an initramfs.
 //!
 //! The executable is the second loadable segment, at [`EXECUTABLE_ADDRESS`]. The third segment, if there is
-//! one, is a tar archive ([`crate::tar`]) with the initial tree of files, in the pages after the executable.
+//! one, is a tar archive ([`crate::tar`]) with the initramfs, in the pages after the executable.
 //! A [record](LoaderRecord) in the loader's own segment tells the loader where both are.
 
 use elf::ElfBytes;
@@ -26,8 +26,8 @@ pub struct LoaderRecord {
     pub magic: [u8; 8],
     /// Physical address and size in bytes of the executable.
     pub executable: [u64; 2],
-    /// Physical address and size in bytes of the tree; 0 without one.
-    pub tree: [u64; 2],
+    /// Physical address and size in bytes of the initramfs; 0 without one.
+    pub initramfs: [u64; 2],
 }
 
 impl LoaderRecord {
@@ -43,8 +43,8 @@ impl LoaderRecord {
 pub struct BootImage<'a> {
     /// The executable.
     pub executable: &'a [u8],
-    /// The tar archive with the initial tree of files; empty without one.
-    pub tree: &'a [u8],
+    /// The tar archive with the initramfs; empty without one.
+    pub initramfs: &'a [u8],
 }
 
 /// Returns the parts of a boot image, or `None` for any other file.
@@ -63,15 +63,15 @@ pub fn parse(file: &[u8]) -> Option<BootImage<'_>> {
     };
     let (_, loader) = contents()?;
     let (address, executable) = contents()?;
-    let (tree_address, tree) = contents().unwrap_or_default();
+    let (initramfs_address, initramfs) = contents().unwrap_or_default();
     let record = LoaderRecord {
         magic: MAGIC,
         executable: [EXECUTABLE_ADDRESS, executable.len() as u64],
-        tree: [tree_address, tree.len() as u64],
+        initramfs: [initramfs_address, initramfs.len() as u64],
     };
     let has_record = || loader.windows(size_of_val(&record)).any(|bytes| bytes == record.as_bytes());
     let is_boot_image = address == EXECUTABLE_ADDRESS && !executable.is_empty() && has_record();
-    is_boot_image.then_some(BootImage { executable, tree })
+    is_boot_image.then_some(BootImage { executable, initramfs })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!   writable unless it is a part of the image that is not writable at its own address;
 //! - the pages of [`BootInfo::symbols`] are readable in the same way, at any physical address; they are not
 //!   free memory;
-//! - the pages of [`BootInfo::tree`] are readable, too, and not writable;
+//! - the pages of [`BootInfo::initramfs`] are readable, too, and not writable;
 //! - the first 512 GiB of virtual addresses belong to the loader, which runs there until it enters the
 //!   kernel; the kernel unmaps them;
 //! - the GDT is the loader's; the kernel must load its own GDT before it uses free memory;
@@ -167,9 +167,9 @@ pub struct BootInfo {
     pub rsdp: u64,
     /// The image's symbol table.
     pub symbols: Symbols,
-    /// Physical addresses of a tar archive ([`crate::tar`]) with the initial tree of files; empty without
+    /// Physical addresses of a tar archive ([`crate::tar`]) with the initramfs; empty without
     /// one.
-    pub tree: Region,
+    pub initramfs: Region,
     /// Entropy from the host: the first [`Self::seed_size`] bytes.
     pub seed: [u8; 32],
     /// Number of valid bytes in [`Self::seed`]; 0 if the host provides none.
@@ -315,10 +315,10 @@ mod tests {
         let regions = [Region { start: 0x1000, size: 0x2000 }, Region { start: 0x10_0000, size: 0x1000 }];
         let symbols = Symbols { table: regions[1], strings: regions[0] };
         let devices = [MmioDevice { registers: Region { start: 1 << 40, size: 4096 }, line: 5, kind: 2 }];
-        let tree = Region { start: 0x2000, size: 1024 };
-        let bytes = written(BootInfo { symbols, tree, ..valid() }, &regions, &devices, b"-- one");
+        let initramfs = Region { start: 0x2000, size: 1024 };
+        let bytes = written(BootInfo { symbols, initramfs, ..valid() }, &regions, &devices, b"-- one");
         let parsed = BootInfo::parse(&bytes.0).unwrap();
-        assert_eq!((parsed.fixed.symbols, parsed.fixed.tree), (symbols, tree));
+        assert_eq!((parsed.fixed.symbols, parsed.fixed.initramfs), (symbols, initramfs));
         assert_eq!(parsed.regions, regions);
         assert_eq!(parsed.devices, devices);
         assert_eq!(parsed.fixed.size(), BootInfo::total_size(2, 1, 6));

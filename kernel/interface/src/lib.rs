@@ -7,7 +7,7 @@
 //! | [`boot_info`] | boot information, from loader or hypervisor to kernel |
 //! | [`command_line`] | the kernel command line, from build tool or hypervisor to kernel |
 //! | [`boot_image`] | a loader with an executable |
-//! | [`tar`] | the initial tree of files |
+//! | [`tar`] | the initramfs |
 //! | [`image`], [`note`] | the image format and its check, for loader, hypervisor and build tool |
 //! | [`exit`], [`console`] | exit ports and statuses; control bytes of console input |
 //! | [`machine`] | the machine that uhyve emulates |

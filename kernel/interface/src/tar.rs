@@ -1,4 +1,4 @@
-//! Tar archives, read in place: the initial tree of the program's files, from build tool and hypervisor to
+//! Tar archives, read in place: the initramfs, from build tool and hypervisor to
 //! kernel.
 //!
 //! Understood are the formats of POSIX.1-2017 (`pax`, "ustar Interchange Format" and "pax Interchange
@@ -11,7 +11,7 @@ mod pax;
 
 use core::fmt;
 
-pub use entry::{Content, Entry, TreePath};
+pub use entry::{Content, Entry, EntryPath};
 pub use header::Timestamp;
 use header::{BLOCK_SIZE, Header};
 use pax::Extensions;

@@ -202,7 +202,7 @@ export! {
         // memory, whether symbolic links are followed or not.
         if fd == AT_FDCWD
             && let Ok(place) = out.get_mut()
-            && files::properties_now(path, place).is_some()
+            && files::try_properties(path, place).is_some()
         {
             return Ok(0);
         }

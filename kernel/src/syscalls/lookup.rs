@@ -17,7 +17,7 @@ use hermit_abi::{
     AF_INET, AF_INET6, AF_UNSPEC, EAI_AGAIN, EAI_FAMILY, EAI_MEMORY, EAI_NODATA, EAI_NONAME, EAI_SERVICE,
     EAI_SOCKTYPE, EAI_SYSTEM, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM, addrinfo,
 };
-use hermit_hal::tree;
+use hermit_hal::initramfs;
 use hermit_interface::Errno;
 use hermit_interface::net::Endpoint;
 use hermit_interface::tar::{Content, Entries};
@@ -148,7 +148,7 @@ fn read_text(file: &dyn FileObject) -> Result<Vec<u8>, Errno> {
 /// Returns the text of a file in the initramfs. If the archive has several entries for the file, the last one
 /// is used.
 fn initial_text(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    let entries = tree::archive().map(Entries::new).into_iter().flatten().map_while(Result::ok);
+    let entries = initramfs::archive().map(Entries::new).into_iter().flatten().map_while(Result::ok);
     let names = || path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
     let file = entries.filter(|entry| entry.path.names().eq(names())).last();
     let mut text = Vec::new();

@@ -80,7 +80,7 @@ pub(crate) fn yield_now() {
     let current = cpu.sched.current();
     if current.deferred_block.block.load(Relaxed) {
         drop(masked);
-        return block_now();
+        return block_until_woken();
     }
     if cpu.sched.ready_count() != 0 {
         schedule::yield_masked(masked, cpu, current);
@@ -90,7 +90,7 @@ pub(crate) fn yield_now() {
 /// Blocks the current thread until [`wake`] or until its deadline. Other wake-ups, such as those of a
 /// descriptor that the thread polled before, do not end the block.
 #[cold]
-fn block_now() {
+fn block_until_woken() {
     let deferred = &schedule::current().deferred_block;
     deferred.block.store(false, Relaxed);
     let deadline = Some(deferred.deadline.load(Relaxed)).filter(|&deadline| deadline != NEVER);

@@ -53,8 +53,8 @@ impl Guest {
         ]);
         qemu.arg("-kernel").arg(&self.kernel);
         let image = self.image.as_ref().map(|file| image_module(folder, file));
-        let tree = self.tree.as_ref().map(|file| module(folder, "tree", file));
-        let modules = image.into_iter().chain(tree).collect::<Result<Vec<_>>>()?;
+        let initramfs = self.initramfs.as_ref().map(|file| module(folder, "initramfs", file));
+        let modules = image.into_iter().chain(initramfs).collect::<Result<Vec<_>>>()?;
         if !modules.is_empty() {
             qemu.arg("-initrd").arg(modules.join(","));
         }

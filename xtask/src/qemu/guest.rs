@@ -131,7 +131,7 @@ pub struct Guest {
     /// The image that the loader boots; `None` for a boot image.
     pub image: Option<PathBuf>,
     /// Initramfs: a tar archive with the initial files.
-    pub tree: Option<PathBuf>,
+    pub initramfs: Option<PathBuf>,
     /// Machine type.
     pub board: Board,
     /// Accelerator.
@@ -178,7 +178,7 @@ impl Guest {
         Self {
             kernel,
             image,
-            tree: None,
+            initramfs: None,
             board: Board::default(),
             accelerator: Accelerator::default(),
             memory: MemorySize::default(),

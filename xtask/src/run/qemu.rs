@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::mount;
-use hermit_options::root::RootTree;
+use hermit_options::root::Initramfs;
 use hermit_options::{grace_message, memory, timeout_message};
 use tempfile::NamedTempFile;
 
@@ -74,16 +74,16 @@ impl VmOptions {
         UserNetwork::start(&uhyve, net, ports, options, io::stderr()).map(Some)
     }
 
-    /// Returns the initial tree of `--root` in a temporary file.
-    fn tree_for_qemu(&self) -> Result<Option<NamedTempFile>> {
+    /// Returns the initramfs of `--root` in a temporary file.
+    fn initramfs_for_qemu(&self) -> Result<Option<NamedTempFile>> {
         let Some(root) = &self.machine.root else { return Ok(None) };
-        let tree = RootTree::load(&self.machine.opener(), root, self.machine.memory.bytes())?;
+        let initramfs = Initramfs::load(&self.machine.opener(), root, self.machine.memory.bytes())?;
         if !self.machine.quiet {
-            tree.notes().for_each(|note| eprintln!("{note}"));
+            initramfs.notes().for_each(|note| eprintln!("{note}"));
         }
         let context = "cannot make a temporary file";
         let mut file = NamedTempFile::new().context(context)?;
-        file.write_all(&tree.archive).context(context)?;
+        file.write_all(&initramfs.archive).context(context)?;
         Ok(Some(file))
     }
 
@@ -103,7 +103,7 @@ impl VmOptions {
         } else {
             (self.loader.clone().map_or_else(setup::loader, Ok)?, Some(image))
         };
-        let tree = self.tree_for_qemu()?;
+        let initramfs = self.initramfs_for_qemu()?;
         let mut devices = self.qemu_devices()?;
         let mut environment = self.environment()?;
         for name in self.passed_variables(|name| env::var_os(name).is_some())? {
@@ -124,7 +124,7 @@ impl VmOptions {
             kernel_options: devices.kernel_options.clone(),
             mounts: self.machine.mount.clone(),
             workdir: self.machine.workdir.clone(),
-            tree: tree.as_ref().map(|file| file.path().to_owned()),
+            initramfs: initramfs.as_ref().map(|file| file.path().to_owned()),
             has_balloon: true,
             ..Guest::new(kernel, image, name)
         };

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, Mode, OFlags, readlinkat};
 use tar::{Builder, EntryType, Header};
 
-use super::{RootError, RootTree};
+use super::{Initramfs, RootError};
 use crate::open::{beneath, reopen};
 
 /// Maximum depth of folders. Each level takes stack space and an open descriptor, and a process may have only
@@ -26,9 +26,9 @@ const MAX_DEPTH: usize = 256;
 /// Minimum size in bytes of an entry in an archive: a header.
 const ENTRY_SIZE: u64 = 512;
 
-/// Packs the open folder whose path is `path`. Names are sorted, so that the same tree gives the same
+/// Packs the open folder whose path is `path`. Names are sorted, so that the same initramfs gives the same
 /// archive. Owners are left out. Returns an error as soon as the archive has more than `limit` bytes.
-pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<RootTree, RootError> {
+pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<Initramfs, RootError> {
     let mut packer = Packer {
         path,
         limit,
@@ -39,7 +39,7 @@ pub(super) fn folder(folder: File, path: &Path, limit: u64) -> Result<RootTree, 
     let metadata = folder.metadata().map_err(|error| failed(path, error))?;
     packer.add_folder(Path::new("."), &folder, &metadata)?;
     let archive = packer.archive.into_inner().map_err(|error| failed(path, error))?;
-    Ok(RootTree { archive, left_out: packer.left_out })
+    Ok(Initramfs { archive, left_out: packer.left_out })
 }
 
 fn failed(path: &Path, error: io::Error) -> RootError {
@@ -71,7 +71,7 @@ impl Packer<'_> {
         Err(RootError::TooLarge { path: self.path.to_owned(), limit: self.limit >> 20 })
     }
 
-    /// Adds a folder with all that it contains; `name` is its path in the tree.
+    /// Adds a folder with all that it contains; `name` is its path in the initramfs.
     fn add_folder(&mut self, name: &Path, folder: &File, metadata: &Metadata) -> Result<(), RootError> {
         let path = self.path_of(name);
         let failed = |error| failed(&path, error);
@@ -103,7 +103,7 @@ impl Packer<'_> {
         Ok(names)
     }
 
-    /// Adds the file or folder with this name in `folder`; `name` is its path in the tree.
+    /// Adds the file or folder with this name in `folder`; `name` is its path in the initramfs.
     fn add(&mut self, name: &Path, folder: &File, entry: &[u8]) -> Result<(), RootError> {
         let path = self.path_of(name);
         let inode = beneath(folder, entry, OFlags::PATH, Mode::empty()).map(File::from);

@@ -11,11 +11,11 @@ use hermit_interface::tar::{Content, Entries, Entry};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::tempdir;
 
-use super::{RootError, RootTree};
+use super::{Initramfs, RootError};
 use crate::open::Opener;
 
-fn load(path: &Path) -> Result<RootTree, RootError> {
-    RootTree::load(&Opener::default(), path, 1 << 20)
+fn load(path: &Path) -> Result<Initramfs, RootError> {
+    Initramfs::load(&Opener::default(), path, 1 << 20)
 }
 
 fn error(path: &Path) -> String {
@@ -38,8 +38,8 @@ fn folder_is_packed_in_order_with_links_and_modes() {
     fs::set_permissions(folder.path().join("b/z"), Permissions::from_mode(0o751)).unwrap();
     let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
 
-    let tree = load(folder.path()).unwrap();
-    let entries: Vec<_> = Entries::new(&tree.archive).map(Result::unwrap).collect();
+    let initramfs = load(folder.path()).unwrap();
+    let entries: Vec<_> = Entries::new(&initramfs.archive).map(Result::unwrap).collect();
     let paths: Vec<_> = entries.iter().map(path).collect();
     assert_eq!(paths, ["", "/a", "/b", "/b/z", "/c", &format!("/{long}")]);
     let [root, link, _, file, hard, _] = &entries[..] else { panic!("{entries:?}") };
@@ -50,16 +50,16 @@ fn folder_is_packed_in_order_with_links_and_modes() {
     let modified = fs::metadata(folder.path().join("b/z")).unwrap().modified().unwrap();
     let modified = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     assert_eq!(file.modified.seconds, i64::try_from(modified).unwrap());
-    let notes: Vec<_> = tree.notes().collect();
+    let notes: Vec<_> = initramfs.notes().collect();
     assert!(notes.len() == 1 && notes[0].contains("/socket out"), "{notes:?}");
-    assert_eq!(load(folder.path()).unwrap().archive, tree.archive);
+    assert_eq!(load(folder.path()).unwrap().archive, initramfs.archive);
 }
 
 #[test]
 fn check_reads_an_archive_and_finds_a_folder() {
     let folder = tempdir().unwrap();
     let check =
-        |path: &Path| RootTree::check(&Opener::default(), path, 1 << 20).map_err(|error| error.to_string());
+        |path: &Path| Initramfs::check(&Opener::default(), path, 1 << 20).map_err(|error| error.to_string());
     assert_eq!(check(folder.path()), Ok(()));
     assert!(check(&folder.path().join("none")).unwrap_err().contains("cannot read"));
     let archive = folder.path().join("tree.tar");
@@ -74,8 +74,8 @@ fn folder_by_a_symbolic_link_is_packed() {
     let folder = tempdir().unwrap();
     fs::create_dir(folder.path().join("tree")).unwrap();
     symlink("tree", folder.path().join("link")).unwrap();
-    let tree = load(&folder.path().join("link")).unwrap();
-    assert_eq!(Entries::new(&tree.archive).count(), 1);
+    let initramfs = load(&folder.path().join("link")).unwrap();
+    assert_eq!(Entries::new(&initramfs.archive).count(), 1);
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn link_in_place_of_a_file_is_never_followed() {
         stop.store(true, Ordering::Relaxed);
         packed
     });
-    for tree in packed.into_iter().filter_map(Result::ok) {
-        assert!(!tree.archive.windows(16).any(|bytes| bytes == b"secret of root!!"));
+    for initramfs in packed.into_iter().filter_map(Result::ok) {
+        assert!(!initramfs.archive.windows(16).any(|bytes| bytes == b"secret of root!!"));
     }
 }
 
@@ -143,7 +143,7 @@ fn number_of_entries_is_bounded_by_the_memory() {
     for number in 0..8 {
         symlink("x", folder.path().join(number.to_string())).unwrap();
     }
-    let packed = |memory| RootTree::load(&Opener::default(), folder.path(), memory);
+    let packed = |memory| Initramfs::load(&Opener::default(), folder.path(), memory);
     assert!(packed(16 << 10).is_ok());
     assert!(matches!(packed(4 << 10), Err(RootError::TooLarge { .. })));
     assert!(matches!(packed(2 << 10), Err(RootError::TooLarge { .. })), "before the names are read");

@@ -152,20 +152,20 @@ fn symbols_are_mapped_at_any_physical_address() {
 fn tree_is_readable_and_not_writable_at_any_physical_address() {
     let file = Sample::default().build();
     let far = 3 << 30;
-    for tree in [
+    for initramfs in [
         boot_info::Region { start: FREE, size: 0x1001 },
         boot_info::Region { start: far - 0x1000, size: 0x3000 },
     ] {
         let (mut memory, mut free, mut loaded) = loaded(1 << 20, &check(&file).unwrap()).unwrap();
-        loaded.keep_tree(&mut memory, &mut free, tree).unwrap();
+        loaded.keep_initramfs(&mut memory, &mut free, initramfs).unwrap();
         let info = loaded.info;
-        assert_eq!(info.tree, tree);
+        assert_eq!(info.initramfs, initramfs);
         let mapped = |address| translate(&memory, info.page_table_root, info.direct_map.start + address);
-        for address in [tree.start, tree.start + 0x1000, tree.end() - 1] {
+        for address in [initramfs.start, initramfs.start + 0x1000, initramfs.end() - 1] {
             assert_eq!(mapped(address), Some((address, Access::Read)));
         }
-        let behind = tree.end().next_multiple_of(0x1000);
-        for address in [tree.start - 1, behind] {
+        let behind = initramfs.end().next_multiple_of(0x1000);
+        for address in [initramfs.start - 1, behind] {
             assert_eq!(mapped(address), Some((address, Access::Write)));
         }
     }

@@ -301,13 +301,13 @@ impl Node {
     fn reserve(&mut self, key: u64) -> Result<(), Errno> {
         match self {
             Self::List(entries) if entries.len() < entries.capacity().min(MAX_LIST) => Ok(()),
-            _ => self.reserve_long(key),
+            _ => self.reserve_slow(key),
         }
     }
 
     /// Does [`Self::reserve`] if the list is full or is below a branch.
     #[inline(never)]
-    fn reserve_long(&mut self, key: u64) -> Result<(), Errno> {
+    fn reserve_slow(&mut self, key: u64) -> Result<(), Errno> {
         let (mut node, mut shift) = (self, Self::TOP);
         loop {
             if node.reserve_here(shift)? {

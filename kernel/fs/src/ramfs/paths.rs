@@ -160,19 +160,19 @@ impl<S: System> RamFs<S> {
             return None;
         }
         if name.len() <= MAX_SHORT
-            && let Some(inode) = self.add_file_now(parent, (vacancy, name), &contents, permissions, now)
+            && let Some(inode) = self.try_add_file(parent, (vacancy, name), &contents, permissions, now)
         {
             return Some((Found { inode, contents: Some(contents) }, true));
         }
         // The general request may allocate memory, and locks the names itself.
         drop(names);
-        self.add_file_long(last, contents, permissions).map(|found| (found, true))
+        self.add_file_slow(last, contents, permissions).map(|found| (found, true))
     }
 
     /// Creates a file in a locked directory. The caller has made room for the entry, and holds the lock of
     /// the names. Returns `None` if the creation needs more memory.
     #[inline(always)]
-    fn add_file_now(
+    fn try_add_file(
         &self,
         parent: &mut Inode<S>,
         (vacancy, name): (Vacancy, &[u8]),
@@ -195,7 +195,7 @@ impl<S: System> RamFs<S> {
 
     /// Creates a file by the general request, which may allocate memory.
     #[cold]
-    fn add_file_long(
+    fn add_file_slow(
         &self,
         mut last: Last<'_, '_, S>,
         contents: Arc<Contents<S>>,

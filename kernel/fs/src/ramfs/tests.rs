@@ -51,7 +51,7 @@ fn further_names_and_targets_count_until_they_are_removed() {
 fn full_file_system_fails_only_calls_that_add_to_it() {
     const CREATE: i32 = O_CREAT | O_WRONLY;
     let (_, vfs) = vfs(SIZE);
-    let open = |path: &[u8], flags| match vfs.open_now(path, flags, 0o666) {
+    let open = |path: &[u8], flags| match vfs.try_open(path, flags, 0o666) {
         Some(opened) => opened.map(drop),
         None => run(vfs.open(path, flags, 0o666)).map(drop),
     };
@@ -75,7 +75,7 @@ fn full_file_system_fails_only_calls_that_add_to_it() {
 fn branches_above_the_pages_of_sparse_files_count() {
     let (ramfs, vfs) = vfs(1 << 20);
     let used = || (1 << 20) - ramfs.usage.limit_and_free().1;
-    let opened = vfs.open_now(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
+    let opened = vfs.try_open(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
     let page = |number: u64| opened.write_at(number * PAGE_SIZE as u64, b"x");
     assert_eq!((run(page(0)), used()), (Ok(1), NAME_SIZE + 4096));
     // The tree has seven levels. The paths to its first and to its last page have one branch in common.

@@ -8,7 +8,7 @@
 //! functions `try_…` and those with `_now` in their names are fast paths, which never wait and may be called
 //! under a spinlock. Opening and closing a file of a file system in memory needs no request. Such an open
 //! file can be
-//! [retired](OpenFile::retire_now) and used again for another file, which saves `open` an allocation.
+//! [retired](OpenFile::try_retire) and used again for another file, which saves `open` an allocation.
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -162,9 +162,9 @@ impl<S: System> OpenFile<S> {
     ///
     /// After success, the caller may use the open file only for [`Self::reuse`].
     #[inline]
-    pub fn retire_now(&mut self) -> bool {
+    pub fn try_retire(&mut self) -> bool {
         let OpenNode::Own(node) = &self.node else { return false };
-        if self.is_dirty() || self.lock.is_held() || !node.mount.file_system.forget_now(node.ino) {
+        if self.is_dirty() || self.lock.is_held() || !node.mount.file_system.try_forget(node.ino) {
             return false;
         }
         // This frees nothing: the inode still has a name, and refers to the contents, too.
@@ -561,7 +561,7 @@ impl<S: System> Drop for OpenFile<S> {
         if self.is_retired
             && let OpenNode::Own(node) = &mut self.node
         {
-            // `retire_now` has dropped the reference to the inode. The drop of the node must not drop it
+            // `try_retire` has dropped the reference to the inode. The drop of the node must not drop it
             // again, so the node becomes the root, which needs no reference.
             node.ino = Ino::ROOT;
         }

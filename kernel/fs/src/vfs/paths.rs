@@ -40,7 +40,7 @@ impl<S: System> Vfs<S> {
     /// Does [`Self::metadata`] if it need not wait, and stores the result. If it returns `None`, the caller
     /// must use [`Self::metadata`].
     #[inline]
-    pub fn properties_now<'a>(
+    pub fn try_properties<'a>(
         &self,
         path: &[u8],
         out: &'a mut MaybeUninit<file_properties>,
@@ -60,17 +60,17 @@ impl<'a, S: System> Start<'a, S> {
     /// Finds the file that [`Vfs::open`] would open without `O_CREAT`, if this need not wait. If it returns
     /// `None`, the caller must use [`Vfs::open`].
     #[inline]
-    pub fn find_now(self, path: &'a [u8], flags: i32) -> Option<FoundFile<'a, S>> {
+    pub fn try_find(self, path: &'a [u8], flags: i32) -> Option<FoundFile<'a, S>> {
         let Self(start) = self;
         let found = start.lookup_path(path)?;
         let file = FoundFile { start, path, found, flags, is_new: false };
-        file.is_opened_now().then_some(file)
+        file.is_openable().then_some(file)
     }
 
     /// Does [`Vfs::remove_file`] if it need not wait. If it returns `None`, the caller must use
     /// [`Vfs::remove_file`].
     #[inline]
-    pub fn remove_file_now(self, path: &[u8]) -> Option<()> {
+    pub fn try_remove_file(self, path: &[u8]) -> Option<()> {
         let Self(start) = self;
         start.mount.check_writable().ok()?;
         start.file_system().unlink_path(start.ino, path, start.mount.submount_bits(), None)
@@ -83,7 +83,7 @@ impl<'a, S: System> Start<'a, S> {
     ///
     /// `EEXIST`.
     #[inline(always)]
-    pub fn find_or_create_now(
+    pub fn try_find_or_create(
         self,
         path: &'a [u8],
         flags: i32,
@@ -103,7 +103,7 @@ impl<'a, S: System> Start<'a, S> {
             drop(Node::new(&start.mount, file.found.inode));
             return Some(Err(Errno::EEXIST));
         }
-        file.is_opened_now().then_some(Ok(file))
+        file.is_openable().then_some(Ok(file))
     }
 }
 
@@ -122,16 +122,15 @@ pub struct FoundFile<'a, S: System> {
 impl<S: System> FoundFile<'_, S> {
     /// Returns true if the file can be opened without waiting. If not, this method has dropped the reference.
     #[inline(always)]
-    fn is_opened_now(&self) -> bool {
+    fn is_openable(&self) -> bool {
         let (file_type, flags) = (self.found.inode.file_type, self.flags);
         // Opening a regular file for reading is the common case. It is decided without an access to the
         // mount.
         let is_read = flags & (ACCESS_MODE | O_TRUNC | O_DIRECTORY) == 0;
-        (is_read && file_type == FileType::Regular)
-            || is_other_opened_now(self.start, self.found.inode, flags)
+        (is_read && file_type == FileType::Regular) || is_other_openable(self.start, self.found.inode, flags)
     }
 
-    /// Opens the file by using a [retired](OpenFile::retire_now) open file again. This allocates no memory,
+    /// Opens the file by using a [retired](OpenFile::try_retire) open file again. This allocates no memory,
     /// so the caller may hold a spinlock. Returns true on success. If not, the caller must use
     /// [`Self::open`].
     #[inline(always)]
@@ -162,10 +161,10 @@ impl<S: System> FoundFile<'_, S> {
     }
 }
 
-/// Decides [`FoundFile::is_opened_now`] in the less common cases: for other inodes than regular files, for
+/// Decides [`FoundFile::is_openable`] in the less common cases: for other inodes than regular files, for
 /// writing, and for invalid flags.
 #[inline(never)]
-fn is_other_opened_now<S: System>(start: &Node<S>, found: FoundInode, flags: i32) -> bool {
+fn is_other_openable<S: System>(start: &Node<S>, found: FoundInode, flags: i32) -> bool {
     let is_opened = matches!(found.file_type, FileType::Regular | FileType::Directory)
         && flags & O_TRUNC == 0
         && check_open(&start.mount, found.file_type, flags).is_ok();

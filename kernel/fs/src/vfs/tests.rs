@@ -3,10 +3,10 @@
 mod again;
 mod cache;
 mod descriptor;
+mod fast_path;
 mod kept;
 mod linux;
 mod listing;
 mod names;
-mod now;
 mod races;
 mod writes;

@@ -31,7 +31,7 @@ impl DeviceSpace {
             Region { start: fixed.page_table_root, size: PAGE_SIZE },
             fixed.symbols.table,
             fixed.symbols.strings,
-            fixed.tree,
+            fixed.initramfs,
             // The boot information itself. Its address in the direct map gives the physical address.
             Region { start: boot_info.saturating_sub(fixed.direct_map.start), size: fixed.size() as u64 },
         ];
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn tree_above_free_memory_is_no_device() {
-        let tree = Region { start: 64 * MEBIBYTE, size: MEBIBYTE };
-        let space = space(&[FREE], BootInfo { tree, ..BootInfo::new_zeroed() });
-        assert!(!space.contains(tree.start, tree.start + 0x1000));
-        assert!(space.contains(tree.end(), tree.end() + 0x1000));
+        let initramfs = Region { start: 64 * MEBIBYTE, size: MEBIBYTE };
+        let space = space(&[FREE], BootInfo { initramfs, ..BootInfo::new_zeroed() });
+        assert!(!space.contains(initramfs.start, initramfs.start + 0x1000));
+        assert!(space.contains(initramfs.end(), initramfs.end() + 0x1000));
     }
 
     #[test]

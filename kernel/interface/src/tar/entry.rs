@@ -10,8 +10,8 @@ use crate::{MAX_NAME, MAX_PATH};
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Path, from the root of the tree.
-    pub path: TreePath<'a>,
+    /// Path, from the root of the initramfs.
+    pub path: EntryPath<'a>,
     /// Permission bits.
     pub permissions: u32,
     /// Time of the last change of the contents.
@@ -30,18 +30,18 @@ pub enum Content<'a> {
     /// A symbolic link with its target, which is not empty.
     Symlink(&'a [u8]),
     /// Another name of an earlier entry. The value is the path of the earlier entry.
-    HardLink(TreePath<'a>),
+    HardLink(EntryPath<'a>),
     /// A device or a FIFO.
     Special,
 }
 
-/// Path of an entry from the root of the tree, in two parts that a slash separates.
+/// Path of an entry from the root of the initramfs, in two parts that a slash separates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TreePath<'a> {
+pub struct EntryPath<'a> {
     parts: [&'a [u8]; 2],
 }
 
-impl<'a> TreePath<'a> {
+impl<'a> EntryPath<'a> {
     fn new(parts: [&'a [u8]; 2]) -> Result<Self, TarReason> {
         let path = Self { parts };
         let [prefix, name] = parts;
@@ -65,7 +65,7 @@ impl<'a> TreePath<'a> {
     }
 }
 
-impl fmt::Display for TreePath<'_> {
+impl fmt::Display for EntryPath<'_> {
     /// Writes the names, separated by slashes.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in self.names() {
@@ -81,13 +81,13 @@ pub(super) fn read<'a>(
     extensions: &Extensions<'a>,
     data: &'a [u8],
 ) -> Result<Entry<'a>, TarReason> {
-    let path = TreePath::new(extensions.path.map_or_else(|| header.path(), |path| [&[], path]))?;
+    let path = EntryPath::new(extensions.path.map_or_else(|| header.path(), |path| [&[], path]))?;
     let link_name = extensions.link_name.unwrap_or_else(|| header.link_name());
     let content = match header.type_flag {
         // In formats before POSIX, a directory is a file whose name ends with a slash.
         b'0' | 0 | b'7' if path.ends_with_slash() => Content::Directory,
         b'0' | 0 | b'7' => Content::File(data),
-        b'1' => Content::HardLink(TreePath::new([&[], link_name])?),
+        b'1' => Content::HardLink(EntryPath::new([&[], link_name])?),
         b'2' if link_name.is_empty() || link_name.len() > MAX_PATH || link_name.contains(&0) => {
             return Err(TarReason::Path);
         }

@@ -59,7 +59,7 @@ fn request<'a>(head: &'a [u8], data: &'a [u8], reply_data: usize) -> Request<'a>
 }
 
 /// Submits a request, for which there is memory.
-fn submit_now(fs: &mut Driver, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
+fn try_submit(fs: &mut Driver, request: &Request<'_>, waker: &Waker) -> Result<Ticket, FsError> {
     let reserved = fs.reserve(request, waker)?;
     fs.submit(reserved.fill(request))
 }
@@ -69,7 +69,7 @@ fn submit(fs: &mut Driver, dma: &FakeDma, request: &Request<'_>, waker: &Waker) 
     if let Some(plan) = fs.plan(request) {
         fs.add(plan.allocate(dma));
     }
-    submit_now(fs, request, waker)
+    try_submit(fs, request, waker)
 }
 
 /// Replies to the next request, and handles the interrupt. Returns the request.
@@ -149,7 +149,7 @@ fn request_that_is_being_copied_keeps_its_slot_and_comes_after_others() {
     let (mut fs, model, _) = fs(&[8, 128]);
     let (slow, quick) = (request(&[1], &[], 0), request(&[2], &[], 0));
     let reserved = fs.reserve(&slow, Waker::noop()).unwrap();
-    let second = submit_now(&mut fs, &quick, Waker::noop()).unwrap();
+    let second = try_submit(&mut fs, &quick, Waker::noop()).unwrap();
     assert_eq!(answer(&mut fs, &model, &[2; 16]), [2]);
     assert_eq!(read(&mut fs, second), [2; 16]);
     let first = fs.submit(reserved.fill(&slow)).unwrap();
@@ -221,11 +221,11 @@ fn request_fails_without_memory_for_a_larger_data_buffer_if_no_other_task_releas
     // The buffer in flight is too small, too, but its release may leave memory for a larger buffer.
     fs.plan(&large).map(drop).expect("a plan");
     fs.add(None);
-    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
+    assert_eq!(try_submit(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
     answer(&mut fs, &model, &[1; 16]);
     read(&mut fs, ticket);
-    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::OutOfMemory));
-    assert!(submit_now(&mut fs, &small, Waker::noop()).is_ok());
+    assert_eq!(try_submit(&mut fs, &large, Waker::noop()), Err(FsError::OutOfMemory));
+    assert!(try_submit(&mut fs, &small, Waker::noop()).is_ok());
 }
 
 #[test]
@@ -369,23 +369,23 @@ fn tasks_that_allocate_at_the_same_time_share_data_buffers() {
     assert_eq!(plans.len(), 4);
     // Another task waits for one of the planned buffers. It is woken even if there is no memory for the
     // buffer.
-    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
+    assert_eq!(try_submit(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
     fs.add(None);
     let plan = plans.into_iter().nth(1).unwrap();
     fs.add(plan.allocate(&dma));
-    assert!(submit_now(&mut fs, &large, Waker::noop()).is_ok());
+    assert!(try_submit(&mut fs, &large, Waker::noop()).is_ok());
     fs.add(None);
     fs.add(None);
     // Three plans were given up.
     assert_eq!((0..4).filter(|_| fs.plan(&large).is_some()).count(), 3);
-    assert_eq!(submit_now(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
+    assert_eq!(try_submit(&mut fs, &large, Waker::noop()), Err(FsError::Busy));
 }
 
 #[test]
 fn request_fails_without_memory_for_any_data_buffer() {
     let (mut fs, _, _) = fs(&[8, 128]);
-    assert_eq!(submit_now(&mut fs, &request(&[1], &[], 4096), Waker::noop()), Err(FsError::OutOfMemory));
-    assert!(submit_now(&mut fs, &request(&[1], &[], 1000), Waker::noop()).is_ok());
+    assert_eq!(try_submit(&mut fs, &request(&[1], &[], 4096), Waker::noop()), Err(FsError::OutOfMemory));
+    assert!(try_submit(&mut fs, &request(&[1], &[], 1000), Waker::noop()).is_ok());
 }
 
 #[test]

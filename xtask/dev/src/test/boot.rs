@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::open::Opener;
-use hermit_options::root::RootTree;
+use hermit_options::root::Initramfs;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::machine_types::{Qemu, expect};
@@ -27,8 +27,8 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, qemu: &'a Qemu<'_>) -> Result<()> 
         ("boot: by a loader without symbols", stripped),
         ("boot: in 4 MiB of memory", in_little_memory),
         ("boot: fused, by multiboot and by PVH", fused),
-        ("boot: fused with a tree of files, by multiboot and by PVH", fused_with_tree),
-        ("refused: a tree of files that is damaged or too large", bad_trees),
+        ("boot: fused with an initramfs, by multiboot and by PVH", fused_with_initramfs),
+        ("refused: an initramfs that is damaged or too large", bad_initramfs),
     ];
     for (name, boot) in boots {
         tests.add(name, move || {
@@ -138,14 +138,14 @@ fn fused(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
 
 /// Returns a tar archive with one file, which contains this text.
 fn tree_with(folder: &Path, text: &str) -> Result<Vec<u8>> {
-    let tree = folder.join("tree");
-    fs::create_dir_all(&tree)?;
-    fs::write(tree.join("file"), text)?;
-    Ok(RootTree::load(&Opener::default(), &tree, 1 << 20)?.archive)
+    let initramfs = folder.join("tree");
+    fs::create_dir_all(&initramfs)?;
+    fs::write(initramfs.join("file"), text)?;
+    Ok(Initramfs::load(&Opener::default(), &initramfs, 1 << 20)?.archive)
 }
 
-/// An initial tree that QEMU passes as a module replaces the tree in the boot image.
-fn fused_with_tree(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+/// An initramfs that QEMU passes as a module replaces the initramfs in the boot image.
+fn fused_with_initramfs(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let archive = tree_with(folder, "fused in")?;
     let file = fuse(&fs::read(&qemu.loader)?, &fs::read(qemu.image("disk"))?, &archive)?;
     let multiboot = folder.join("fused");
@@ -154,26 +154,26 @@ fn fused_with_tree(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     fs::write(&other, tree_with(folder, "a module")?)?;
     let pvh = without_multiboot(&multiboot, folder.join("fused-pvh"))?;
     for kernel in [multiboot, pvh] {
-        for (tree, text) in [(None, "fused in"), (Some(other.clone()), "a module")] {
+        for (initramfs, text) in [(None, "fused in"), (Some(other.clone()), "a module")] {
             let disk = qemu.example("disk", &["read", "/file", "0", "8"]);
-            let guest = Guest { kernel: kernel.clone(), image: None, tree, board: Board::Pc, ..disk };
+            let guest = Guest { kernel: kernel.clone(), image: None, initramfs, board: Board::Pc, ..disk };
             expect(&guest, b"", 0, &[text])?;
         }
     }
     Ok(())
 }
 
-fn bad_trees(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
+fn bad_initramfs(qemu: &Qemu<'_>, folder: &Path) -> Result<()> {
     let mut archive = tree_with(folder, "text")?;
     archive.truncate(archive.len() - 1024);
     for (size, text) in [(archive.len(), "hermit: error: the tree of files"), (40 << 20, "too little memory")]
     {
         archive.resize(size, 0);
-        let tree = folder.join("tree.tar");
-        fs::write(&tree, &archive)?;
+        let initramfs = folder.join("tree.tar");
+        fs::write(&initramfs, &archive)?;
         let disk = qemu.example("disk", &["read", "/file", "0", "4"]);
         let memory = MemorySize::unchecked_mebibytes(32);
-        let guest = Guest { tree: Some(tree), memory, ..disk };
+        let guest = Guest { initramfs: Some(initramfs), memory, ..disk };
         expect(&guest, b"", NOT_STARTED, &[text])?;
     }
     Ok(())

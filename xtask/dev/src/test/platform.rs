@@ -20,7 +20,7 @@ use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
 use hermit_options::open::Opener;
-use hermit_options::root::RootTree;
+use hermit_options::root::Initramfs;
 use tempfile::TempDir;
 
 use super::child::{ChildInput, ChildProcess, Outcome, started_by};
@@ -89,7 +89,7 @@ impl TestPlatform<'_> {
             keys: String::new(),
             kernel_options: Vec::new(),
             disk: None,
-            tree: None,
+            initramfs: None,
             more: Vec::new(),
             starter: Vec::new(),
             limit: LIMIT,
@@ -141,8 +141,8 @@ pub(super) struct TestGuest<'a> {
     /// Additional options of the kernel in QEMU.
     kernel_options: Vec<String>,
     disk: Option<PathBuf>,
-    /// Folder with the initial tree of files.
-    tree: Option<PathBuf>,
+    /// Folder with the initramfs.
+    initramfs: Option<PathBuf>,
     /// Additional options of QEMU.
     more: Vec<String>,
     /// Program that starts the VMM, and its first arguments. Empty if the test itself starts the VMM.
@@ -294,9 +294,9 @@ impl TestGuest<'_> {
         Self { disk: Some(file.to_owned()), ..self }
     }
 
-    /// Sets the folder with the initial tree of files.
-    pub(super) fn tree(self, folder: &Path) -> Self {
-        Self { tree: Some(folder.to_owned()), ..self }
+    /// Sets the folder with the initramfs.
+    pub(super) fn initramfs(self, folder: &Path) -> Self {
+        Self { initramfs: Some(folder.to_owned()), ..self }
     }
 
     /// Adds options of QEMU, which uhyve ignores.
@@ -379,8 +379,8 @@ impl TestGuest<'_> {
             Some(file) => machine.disk(&file.display().to_string()),
             None => machine,
         };
-        let machine = match &self.tree {
-            Some(tree) => machine.options(&["--root", &tree.display().to_string()]),
+        let machine = match &self.initramfs {
+            Some(initramfs) => machine.options(&["--root", &initramfs.display().to_string()]),
             None => machine,
         };
         let running = machine.reads(ChildInput::Bytes(self.input.clone())).limit(self.limit).start()?;
@@ -415,11 +415,11 @@ impl TestGuest<'_> {
         let more = [net, disk.collect(), self.more.clone()].concat();
         let pack = |root: &PathBuf| {
             let archive = folder.path().join("root.tar");
-            fs::write(&archive, RootTree::load(&Opener::default(), root, self.memory.bytes())?.archive)?;
+            fs::write(&archive, Initramfs::load(&Opener::default(), root, self.memory.bytes())?.archive)?;
             Ok::<_, Error>(archive)
         };
         let guest = qemu::Guest {
-            tree: self.tree.as_ref().map(pack).transpose()?,
+            initramfs: self.initramfs.as_ref().map(pack).transpose()?,
             board: if more.is_empty() { Board::Microvm } else { Board::Pc },
             extra_options: more,
             kernel_options: words,

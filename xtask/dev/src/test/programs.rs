@@ -9,6 +9,7 @@ mod clock;
 mod faults;
 mod files;
 mod hello_world;
+mod initramfs;
 mod mathematics;
 mod network;
 mod plain;
@@ -18,7 +19,6 @@ mod streams;
 mod termination;
 mod third_party;
 mod threads;
-mod tree;
 mod unwinding;
 mod vectors;
 
@@ -50,7 +50,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     files::test(tests, platform);
     mathematics::test(tests, platform);
     plain::test(tests, platform);
-    tree::test(tests, platform);
+    initramfs::test(tests, platform);
     unwinding::test(tests, platform);
     third_party::test(tests, platform)?;
     c_code::test(tests, platform)?;

@@ -13,18 +13,18 @@ use hermit_io::{Object as _, Positioned as _, ReadBuffer};
 type File = Arc<OpenFile<TestSystem>>;
 
 fn open(vfs: &Vfs<TestSystem>, path: &[u8], flags: i32) -> File {
-    vfs.open_now(path, flags, 0o666).expect("no walk").unwrap()
+    vfs.try_open(path, flags, 0o666).expect("no walk").unwrap()
 }
 
 /// Retires the open file. Returns true if this is possible.
 fn retire(file: &mut File) -> bool {
-    Arc::get_mut(file).is_some_and(OpenFile::retire_now)
+    Arc::get_mut(file).is_some_and(OpenFile::try_retire)
 }
 
 /// Opens a path with a retired open file. Returns true if this is possible.
 fn open_again(vfs: &Vfs<TestSystem>, path: &[u8], flags: i32, retired: &mut File) -> bool {
     let is_open = vfs.with_start(path, |start| {
-        let mut found = start.find_now(path, flags).expect("no walk");
+        let mut found = start.try_find(path, flags).expect("no walk");
         let is_open = found.open_again(retired);
         if !is_open {
             drop(found.open());

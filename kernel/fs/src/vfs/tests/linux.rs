@@ -103,14 +103,14 @@ impl Ours {
                 let metadata =
                     || run(vfs.metadata(path.as_bytes(), *symlinks)).map(|found| found.properties());
                 let mut place = MaybeUninit::uninit();
-                let now = vfs.properties_now(path.as_bytes(), &mut place);
+                let now = vfs.try_properties(path.as_bytes(), &mut place);
                 now.map_or_else(metadata, |found| Ok(*found))
                     .map(|found| described(found.mode, found.nlink.into(), found.size))
             }
             Step::CreateDirectory(path) => run(vfs.create_directory(path.as_bytes(), 0o777)).map(done),
             Step::RemoveDirectory(path) => run(vfs.remove_directory(path.as_bytes())).map(done),
             Step::RemoveFile(path) => {
-                let now = vfs.with_start(path.as_bytes(), |start| start.remove_file_now(path.as_bytes()));
+                let now = vfs.with_start(path.as_bytes(), |start| start.try_remove_file(path.as_bytes()));
                 now.map_or_else(|| run(vfs.remove_file(path.as_bytes())), Ok).map(done)
             }
             Step::Rename { from, to, flags } => {
@@ -139,7 +139,7 @@ impl Ours {
     }
 
     fn open(&self, path: &str, flags: i32, offset: u64, bytes: &[u8]) -> Outcome {
-        let now = self.vfs.open_now(path.as_bytes(), flags, 0o666);
+        let now = self.vfs.try_open(path.as_bytes(), flags, 0o666);
         let open = || run(self.vfs.open(path.as_bytes(), flags, 0o666));
         let opened = now.map_or_else(open, |opened| opened.map(OpenedPath::File)).map_err(Errno::number)?;
         let OpenedPath::File(file) = opened else { panic!("a ramfs has no devices") };

@@ -66,7 +66,7 @@ fn open_without_memory_creates_nothing() {
     for (is_now, flags) in cases {
         for arcs in 0.. {
             ARCS.set(arcs);
-            let now = if is_now { vfs.open_now(b"/d/x", flags, 0o666) } else { None };
+            let now = if is_now { vfs.try_open(b"/d/x", flags, 0o666) } else { None };
             let opened = match now {
                 Some(opened) => opened.map(drop),
                 None => run(vfs.open(b"/d/x", flags, 0o666)).map(drop),

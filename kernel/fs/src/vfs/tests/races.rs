@@ -18,7 +18,7 @@ const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
 const CALLS: u32 = if cfg!(miri) { 3 } else { 50 };
 
 fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<Arc<OpenFile<TestSystem>>, Errno> {
-    let opened = vfs.open_now(path, O_CREAT | O_WRONLY, 0o666);
+    let opened = vfs.try_open(path, O_CREAT | O_WRONLY, 0o666);
     opened.unwrap_or_else(|| match run(vfs.open(path, O_CREAT | O_WRONLY, 0o666))? {
         crate::OpenedPath::File(file) => Ok(file),
         crate::OpenedPath::Object(_) => Err(Errno::ENXIO),
@@ -26,14 +26,14 @@ fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<Arc<OpenFile<TestSystem>
 }
 
 fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
-    match vfs.properties_now(path, &mut MaybeUninit::uninit()) {
+    match vfs.try_properties(path, &mut MaybeUninit::uninit()) {
         Some(found) => Ok(found.ino),
         None => run(vfs.metadata(path, Symlinks::Keep)).map(|metadata| metadata.attr.number),
     }
 }
 
 fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
-    vfs.with_start(path, |start| start.remove_file_now(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
+    vfs.with_start(path, |start| start.try_remove_file(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
 }
 
 /// Exchanges, creates, moves and removes names while they are looked up. Exchanged names exist all the time.

@@ -71,7 +71,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u
         mov r9, [rsi + rdx - 8]
         lea r10, [rdi + rdx - 16]
         cmp rdx, {short}
-        ja {copy_long}
+        ja {copy_slow}
         5:
         mov rcx, [rsi]
         mov r11, [rsi + 8]
@@ -85,7 +85,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u
         mov [r10 + 8], r9
         ret",
         short = const SHORT,
-        copy_long = sym copy_long,
+        copy_slow = sym copy_slow,
     )
 }
 
@@ -95,7 +95,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, size: usize) -> *mut u
 ///
 /// The contract of [`memcpy`], whose registers it takes over.
 #[unsafe(naked)]
-unsafe extern "C" fn copy_long() {
+unsafe extern "C" fn copy_slow() {
     naked_asm!(
         // Moves words to aligned addresses, since unaligned stores are slow. Then stores the first 8 bytes.
         "mov r11, [rsi]

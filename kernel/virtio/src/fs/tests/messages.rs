@@ -4,7 +4,7 @@ use core::task::Waker;
 use std::sync::Arc;
 use std::vec::Vec;
 
-use super::{Counter, Driver, HIPRIO, REQUESTS, answer, fs, request, submit, submit_now};
+use super::{Counter, Driver, HIPRIO, REQUESTS, answer, fs, request, submit, try_submit};
 use crate::device::DeviceError;
 use crate::fs::Progress;
 use crate::testing::SharedDevice;
@@ -41,7 +41,7 @@ fn messages_with_a_reply_free_their_slots() {
         assert_eq!(answer(&mut fs, &model, &[0; 16]).len(), 64);
         assert!(fs.next_waker().is_none());
     }
-    assert!(submit_now(&mut fs, &request(&[1], &[], 0), Waker::noop()).is_ok());
+    assert!(try_submit(&mut fs, &request(&[1], &[], 0), Waker::noop()).is_ok());
 }
 
 /// Makes the device use the next chain of a queue, and raise an interrupt if the driver wants one. Returns

@@ -1,5 +1,5 @@
 //! Tests many starts of a program, one after the other. Each start has other options: number of CPUs, memory,
-//! arguments, variables, input, disk, initial tree, network and exit code.
+//! arguments, variables, input, disk, initramfs, network and exit code.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
         (false, _) => return,
     };
     tests.add(format!("{platform}: {starts} starts of hello_world"), move || {
-        let files = Files::new().context("cannot make a disk and a tree")?;
+        let files = Files::new().context("cannot make a disk and an initramfs")?;
         (0..starts).try_for_each(|number| {
             let guest = RandomGuest::new(number);
             guest.run(platform, &files).with_context(|| format!("start {number}: {guest:?}"))
@@ -50,22 +50,22 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     });
 }
 
-/// Files that a guest may use: a disk, and a folder with the initial tree.
+/// Files that a guest may use: a disk, and a folder with the initramfs.
 #[derive(Debug)]
 struct Files {
     _folder: TempDir,
     disk: PathBuf,
-    tree: PathBuf,
+    initramfs: PathBuf,
 }
 
 impl Files {
     fn new() -> Result<Self> {
         let folder = TempDir::new()?;
-        let (disk, tree) = (folder.path().join("disk"), folder.path().join("tree"));
+        let (disk, initramfs) = (folder.path().join("disk"), folder.path().join("initramfs"));
         fs::write(&disk, vec![1; DISK])?;
-        fs::create_dir(&tree)?;
-        fs::write(tree.join("file"), "text")?;
-        Ok(Self { _folder: folder, disk, tree })
+        fs::create_dir(&initramfs)?;
+        fs::write(initramfs.join("file"), "text")?;
+        Ok(Self { _folder: folder, disk, initramfs })
     }
 }
 
@@ -80,7 +80,7 @@ struct RandomGuest {
     greeting: Option<&'static str>,
     input_size: usize,
     has_disk: bool,
-    has_tree: bool,
+    has_initramfs: bool,
     is_connected: bool,
 }
 
@@ -100,7 +100,7 @@ impl RandomGuest {
             greeting: [None, Some(WORDS[random.below(WORDS.len())])][random.below(2)],
             input_size: [0, random.below(MAX_INPUT)][random.below(2)],
             has_disk: random.below(4) == 0,
-            has_tree: random.below(4) == 0,
+            has_initramfs: random.below(4) == 0,
             is_connected: random.below(NETWORK_INTERVAL) == 0,
         }
     }
@@ -115,7 +115,7 @@ impl RandomGuest {
             None => guest,
         };
         let guest = if self.has_disk { guest.disk(&files.disk) } else { guest };
-        let guest = if self.has_tree { guest.tree(&files.tree) } else { guest };
+        let guest = if self.has_initramfs { guest.initramfs(&files.initramfs) } else { guest };
         let guest = if self.is_connected { guest.connected() } else { guest };
         let outcome = guest.expect(self.code.into(), &["\ntime: ", "\nrunning for: "])?;
         let mut expected = "Hello, world!\noperating system: hermit\n".to_owned();
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(guests.iter().map(|guest| guest.memory).collect::<BTreeSet<_>>(), MEMORY.into());
         assert!(guests.iter().any(|guest| guest.arguments.len() == 2 && guest.code == 0));
         assert!(guests.iter().any(|guest| guest.arguments.len() > 5 && guest.code > 1));
-        assert!(guests.iter().any(|guest| guest.has_disk && guest.has_tree && guest.greeting.is_some()));
+        assert!(guests.iter().any(|guest| guest.has_disk && guest.has_initramfs && guest.greeting.is_some()));
         assert!(
             guests.iter().any(|guest| guest.is_connected) && guests.iter().any(|guest| guest.input_size > 0)
         );

@@ -1,4 +1,4 @@
-//! Tests of a ramfs with an initial tree, whose archives the crate `tar` writes.
+//! Tests of a ramfs with an initramfs, whose archives the crate `tar` writes.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -49,14 +49,14 @@ fn add_link(builder: &mut Builder<Vec<u8>>, entry_type: EntryType, path: &str, t
     builder.append_link(&mut header(entry_type, 0), path, target).expect("memory");
 }
 
-/// A ramfs with a tree, and the virtual file system above it.
+/// A ramfs with a initramfs, and the virtual file system above it.
 #[derive(Debug)]
 struct Tree {
     root: Arc<RamFs<TestSystem>>,
     vfs: Vfs<TestSystem>,
 }
 
-/// A ramfs of 16 pages with the tree of an archive that a function fills.
+/// A ramfs of 16 pages with the initramfs of an archive that a function fills.
 fn unpacked(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<Tree, UnpackError> {
     let (root, vfs) = vfs(16 * PAGE_SIZE as u64);
     root.unpack(archive(fill)).map(|()| Tree { root, vfs })
@@ -65,40 +65,40 @@ fn unpacked(fill: impl FnOnce(&mut Builder<Vec<u8>>)) -> Result<Tree, UnpackErro
 #[test]
 fn file_that_is_linked_to_itself_stays() {
     // So GNU tar writes a path that it is given twice.
-    let tree = unpacked(|builder| {
+    let initramfs = unpacked(|builder| {
         add(builder, EntryType::Regular, "file", b"contents");
         add_link(builder, EntryType::Link, "file", "file");
         add(builder, EntryType::Regular, "next", b"");
     });
-    let tree = tree.expect("the archive is valid");
-    assert_eq!(run(open(&tree, "/file").metadata()).expect("it is open").attr.size, 8);
-    open(&tree, "/next");
+    let initramfs = initramfs.expect("the archive is valid");
+    assert_eq!(run(open(&initramfs, "/file").metadata()).expect("it is open").attr.size, 8);
+    open(&initramfs, "/next");
 }
 
-fn open(tree: &Tree, path: &str) -> Arc<OpenFile<TestSystem>> {
-    match run(tree.vfs.open(path.as_bytes(), O_RDWR, 0)) {
+fn open(initramfs: &Tree, path: &str) -> Arc<OpenFile<TestSystem>> {
+    match run(initramfs.vfs.open(path.as_bytes(), O_RDWR, 0)) {
         Ok(OpenedPath::File(file)) => file,
         other => panic!("{path}: {other:?}"),
     }
 }
 
-fn attr(tree: &Tree, path: &str) -> Result<Attr, Errno> {
-    run(tree.vfs.metadata(path.as_bytes(), Symlinks::Keep)).map(|metadata| metadata.attr)
+fn attr(initramfs: &Tree, path: &str) -> Result<Attr, Errno> {
+    run(initramfs.vfs.metadata(path.as_bytes(), Symlinks::Keep)).map(|metadata| metadata.attr)
 }
 
-fn contents(tree: &Tree, path: &str) -> Vec<u8> {
-    tree.root.contents(attr(tree, path).expect("a file").ino)
+fn contents(initramfs: &Tree, path: &str) -> Vec<u8> {
+    initramfs.root.contents(attr(initramfs, path).expect("a file").ino)
 }
 
 /// Pages in use besides the one that names and inodes count for.
-fn pages_in_use(tree: &Tree) -> u64 {
-    let usage = run(tree.vfs.usage(b"/")).expect("a directory");
+fn pages_in_use(initramfs: &Tree) -> u64 {
+    let usage = run(initramfs.vfs.usage(b"/")).expect("a directory");
     usage.blocks - usage.free_blocks - 1
 }
 
 #[test]
 fn tree_has_the_attributes_of_the_archive() {
-    let tree = unpacked(|builder| {
+    let initramfs = unpacked(|builder| {
         add(builder, EntryType::Directory, "./", b"");
         add(builder, EntryType::Directory, "etc", b"");
         add(builder, EntryType::Regular, "etc/host", b"name");
@@ -116,46 +116,46 @@ fn tree_has_the_attributes_of_the_archive() {
         ("/new/er", 0o40_755, 2, 20),
         ("/link", 0o120_777, 1, 8),
     ] {
-        let attr = attr(&tree, path).unwrap();
+        let attr = attr(&initramfs, path).unwrap();
         assert_eq!((attr.mode, attr.nlink, attr.size), (mode, nlink, size), "{path}");
         let archived = Time { seconds: 77, nanoseconds: 0 };
         assert_eq!(attr.mtime == archived, !path.starts_with("/new"), "{path}");
     }
-    assert_eq!(attr(&tree, "/etc/console"), Err(Errno::ENOENT));
-    assert_eq!(run(tree.vfs.read_link(b"/link")).unwrap(), b"etc/host");
-    assert_eq!(contents(&tree, "/etc/host"), b"name");
-    assert_eq!(attr(&tree, "/again").unwrap().ino, attr(&tree, "/etc/host").unwrap().ino);
+    assert_eq!(attr(&initramfs, "/etc/console"), Err(Errno::ENOENT));
+    assert_eq!(run(initramfs.vfs.read_link(b"/link")).unwrap(), b"etc/host");
+    assert_eq!(contents(&initramfs, "/etc/host"), b"name");
+    assert_eq!(attr(&initramfs, "/again").unwrap().ino, attr(&initramfs, "/etc/host").unwrap().ino);
 }
 
 #[test]
 fn unused_inodes_of_a_tree_are_freed() {
-    let tree = unpacked(|builder| add(builder, EntryType::Regular, "a/b", b"text")).unwrap();
-    let inodes = |tree: &Tree| run(tree.vfs.usage(b"/")).unwrap().inodes;
-    assert_eq!(inodes(&tree), 3);
-    run(tree.vfs.remove_file(b"/a/b")).unwrap();
-    run(tree.vfs.remove_directory(b"/a")).unwrap();
-    assert_eq!(inodes(&tree), 1);
+    let initramfs = unpacked(|builder| add(builder, EntryType::Regular, "a/b", b"text")).unwrap();
+    let inodes = |initramfs: &Tree| run(initramfs.vfs.usage(b"/")).unwrap().inodes;
+    assert_eq!(inodes(&initramfs), 3);
+    run(initramfs.vfs.remove_file(b"/a/b")).unwrap();
+    run(initramfs.vfs.remove_directory(b"/a")).unwrap();
+    assert_eq!(inodes(&initramfs), 1);
 }
 
 #[test]
 fn write_copies_one_page() {
     let text = [7; 3 * PAGE_SIZE + 100];
-    let tree = unpacked(|builder| add(builder, EntryType::Regular, "file", &text)).unwrap();
-    let file = open(&tree, "/file");
-    assert_eq!((contents(&tree, "/file") == text, pages_in_use(&tree)), (true, 0));
-    assert_eq!(attr(&tree, "/file").unwrap().blocks, 25);
+    let initramfs = unpacked(|builder| add(builder, EntryType::Regular, "file", &text)).unwrap();
+    let file = open(&initramfs, "/file");
+    assert_eq!((contents(&initramfs, "/file") == text, pages_in_use(&initramfs)), (true, 0));
+    assert_eq!(attr(&initramfs, "/file").unwrap().blocks, 25);
     let offset = PAGE_SIZE + 5;
     run(file.write_at(offset as u64, b"new")).unwrap();
     let mut expected = text;
     expected[offset..offset + 3].copy_from_slice(b"new");
-    assert_eq!((contents(&tree, "/file") == expected, pages_in_use(&tree)), (true, 1));
-    assert_eq!(attr(&tree, "/file").unwrap().blocks, 25 + 8);
+    assert_eq!((contents(&initramfs, "/file") == expected, pages_in_use(&initramfs)), (true, 1));
+    assert_eq!(attr(&initramfs, "/file").unwrap().blocks, 25 + 8);
 }
 
 #[test]
 fn short_read_shows_the_archive_and_no_zeros_in_its_place() {
-    let tree = unpacked(|builder| add(builder, EntryType::Regular, "file", b"0123456789")).unwrap();
-    let file = open(&tree, "/file");
+    let initramfs = unpacked(|builder| add(builder, EntryType::Regular, "file", b"0123456789")).unwrap();
+    let file = open(&initramfs, "/file");
     run(file.set_size(20)).unwrap();
     let mut memory = [MaybeUninit::uninit(); 20];
     run(file.read_at(0, &mut ReadBuffer::new(&mut memory))).unwrap();
@@ -172,8 +172,8 @@ fn later_entries_replace_earlier_ones_but_no_directories() {
             add(builder, second, "a", b"");
         })
     };
-    let tree = twice(EntryType::Regular, EntryType::Directory).unwrap();
-    assert_eq!(attr(&tree, "/a").unwrap().mode, 0o40_604);
+    let initramfs = twice(EntryType::Regular, EntryType::Directory).unwrap();
+    assert_eq!(attr(&initramfs, "/a").unwrap().mode, 0o40_604);
     assert!(twice(EntryType::Directory, EntryType::Directory).is_ok());
     let error = twice(EntryType::Directory, EntryType::Regular).unwrap_err();
     assert_eq!(error.to_string(), "cannot add /a: error number 21");
@@ -213,8 +213,8 @@ proptest! {
     ) {
         let mut model = (1..=251).collect::<Vec<u8>>().repeat(size.div_ceil(251));
         model.truncate(size);
-        let tree = unpacked(|builder| add(builder, EntryType::Regular, "file", &model)).unwrap();
-        let file = open(&tree, "/file");
+        let initramfs = unpacked(|builder| add(builder, EntryType::Regular, "file", &model)).unwrap();
+        let file = open(&initramfs, "/file");
         for (is_write, offset, count) in steps {
             if is_write {
                 let bytes = vec![0xee; count];
@@ -225,7 +225,7 @@ proptest! {
                 run(file.set_size(offset as u64)).unwrap();
                 model.resize(offset, 0);
             }
-            prop_assert!(contents(&tree, "/file") == model);
+            prop_assert!(contents(&initramfs, "/file") == model);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Unpacks the initramfs, a tar archive, into a ramfs.
 
 use hermit_interface::Errno;
-use hermit_interface::tar::{self, Content, TarError, TreePath};
+use hermit_interface::tar::{self, Content, EntryPath, TarError};
 
 use super::RamFs;
 use super::inode::Body;
@@ -24,7 +24,7 @@ pub enum UnpackError {
     #[error("cannot add {path}: {error}")]
     Entry {
         /// Path of the entry.
-        path: TreePath<'static>,
+        path: EntryPath<'static>,
         /// Error of the file system.
         error: Errno,
     },
@@ -94,7 +94,7 @@ impl<S: System> RamFs<S> {
 
     /// Returns the name of an entry in its parent directory. Creates the parent directory if it is missing.
     /// Returns `None` for the root.
-    fn parent_of(&self, path: TreePath<'static>) -> Result<Option<Name<'static>>, Errno> {
+    fn parent_of(&self, path: EntryPath<'static>) -> Result<Option<Name<'static>>, Errno> {
         let mut names = path.names();
         let Some(name) = names.next() else { return Ok(None) };
         let mut last = Name { parent: Ino::ROOT, name };
@@ -116,7 +116,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Returns the inode and type of an existing path.
-    fn existing(&self, path: TreePath<'_>) -> Result<(Ino, FileType), Errno> {
+    fn existing(&self, path: EntryPath<'_>) -> Result<(Ino, FileType), Errno> {
         let root = (Ino::ROOT, FileType::Directory);
         path.names().try_fold(root, |(parent, _), name| self.entry(Name { parent, name }))
     }

@@ -1,4 +1,4 @@
-//! Tests of the initial tree: `--root`.
+//! Tests of the initramfs: `--root`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,21 +13,21 @@ use crate::test::schedule::Tests;
 const SIZE: usize = 100_001;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
-    tests.add(format!("{platform}: a tree of files"), move || tree(platform));
-    tests.add(format!("{platform}: names of a tree of files"), move || names(platform));
+    tests.add(format!("{platform}: an initramfs"), move || files(platform));
+    tests.add(format!("{platform}: names of an initramfs"), move || names(platform));
 }
 
-/// Lookups of names read `/etc/hosts` in the initial tree, before and after the program uses a file itself.
+/// Lookups of names read `/etc/hosts` in the initramfs, before and after the program uses a file itself.
 fn names(platform: &TestPlatform<'_>) -> Result<()> {
-    let context = "cannot make a tree";
+    let context = "cannot make files";
     let folder = TempDir::new().context(context)?;
     fs::create_dir(folder.path().join("etc")).context(context)?;
     fs::write(folder.path().join("etc/hosts"), "192.0.2.9 early\n").context(context)?;
-    platform.guest("abi_calls", &["names-initial"]).tree(folder.path()).expect(0, &["ok"]).map(drop)
+    platform.guest("abi_calls", &["names-initial"]).initramfs(folder.path()).expect(0, &["ok"]).map(drop)
 }
 
-fn tree(platform: &TestPlatform<'_>) -> Result<()> {
-    let context = "cannot make a tree";
+fn files(platform: &TestPlatform<'_>) -> Result<()> {
+    let context = "cannot make files";
     let folder = TempDir::new().context(context)?;
     fs::create_dir(folder.path().join("etc")).context(context)?;
     fs::write(folder.path().join("etc/text"), "a text of the host\n").context(context)?;
@@ -38,8 +38,8 @@ fn tree(platform: &TestPlatform<'_>) -> Result<()> {
         (&["stat", "/etc"], "directory of length 20"),
         (&["check", "/data"], "100001 bytes are as they were written"),
     ] {
-        platform.guest("disk", arguments).tree(folder.path()).expect(0, &[text])?;
+        platform.guest("disk", arguments).initramfs(folder.path()).expect(0, &[text])?;
     }
-    let missing = platform.guest("disk", &["size", "/etc/none"]).tree(folder.path());
+    let missing = platform.guest("disk", &["size", "/etc/none"]).initramfs(folder.path());
     missing.expect(1, &["disk: "]).map(drop)
 }

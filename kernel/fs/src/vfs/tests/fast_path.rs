@@ -42,7 +42,7 @@ const fn to_abi(whence: Whence) -> i32 {
 }
 
 /// Makes a call on the fast path. Returns `None` if the fast path cannot serve the call.
-fn call_now(file: &File, step: &Step) -> Option<u64> {
+fn try_call(file: &File, step: &Step) -> Option<u64> {
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
     match *step {
@@ -57,7 +57,7 @@ fn call_now(file: &File, step: &Step) -> Option<u64> {
 
 /// Makes a call on the slow path, with a second reference as in the kernel. Returns the number of bytes or
 /// the position.
-fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
+fn call_slow(file: &File, step: &Step) -> Result<u64, Errno> {
     let file = file.file();
     let mut memory = [MaybeUninit::uninit(); MAX_READ];
     let count = |count: usize| count as u64;
@@ -78,8 +78,8 @@ fn call_long(file: &File, step: &Step) -> Result<u64, Errno> {
 
 /// Makes a call. If `is_short`, tries the fast path first.
 fn call(file: &File, is_short: bool, step: &Step) -> Result<u64, Errno> {
-    let now = if is_short { call_now(file, step) } else { None };
-    now.map_or_else(|| call_long(file, step), Ok)
+    let now = if is_short { try_call(file, step) } else { None };
+    now.map_or_else(|| call_slow(file, step), Ok)
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -108,7 +108,7 @@ proptest! {
         for step in &steps {
             prop_assert_eq!(call(&short, true, step), call(&long, false, step), "{:?}", step);
         }
-        let position = |file: &File| call_long(file, &Step::Seek(0, Whence::Current));
+        let position = |file: &File| call_slow(file, &Step::Seek(0, Whence::Current));
         prop_assert_eq!(position(&short), position(&long));
         let contents = |file: &File| {
             let attr = run(file.file().metadata()).unwrap().attr;
@@ -125,14 +125,14 @@ fn short_path_serves_pages_that_exist_to_a_sole_reference() {
     let file = open(&vfs, "/file", O_RDWR);
     let mut memory = [MaybeUninit::uninit(); 4];
     assert_eq!(file.write(b"page"), None, "there is no page");
-    assert_eq!(call_long(&file, &Step::Write(b'p', 4)), Ok(4));
+    assert_eq!(call_slow(&file, &Step::Write(b'p', 4)), Ok(4));
     assert_eq!(file.write(b"more"), Some(4));
     let reference = file.file();
     assert_eq!(file.write(b"more"), None, "the position is shared");
     drop(reference);
     assert_eq!(file.seek(0, SEEK_SET), Some(0));
     assert_eq!(file.read(&mut memory), None, "the first read changes a time");
-    assert_eq!(call_long(&file, &Step::Read(4)), Ok(4));
+    assert_eq!(call_slow(&file, &Step::Read(4)), Ok(4));
     let reference = file.file();
     assert_eq!(file.read(&mut memory), None);
     drop(reference);
@@ -269,7 +269,7 @@ fn byte_written_directly_is_seen_by_others_until_the_tick_changes() {
         file.write_byte(byte).is_some()
     };
     assert!(writes_directly(&file, 7));
-    assert_eq!(call_long(&reader, &Step::ReadAt(0, 2)), Ok(1));
+    assert_eq!(call_slow(&reader, &Step::ReadAt(0, 2)), Ok(1));
     assert_eq!(ramfs.contents(run(reader.file().metadata()).unwrap().attr.ino), [7]);
     assert!(!writes_directly(&file, 8), "a write behind a read has a later time");
     (0..6).for_each(|byte| write(&file, byte));
