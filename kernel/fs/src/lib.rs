@@ -48,3 +48,8 @@ pub use vfs::{
     DescriptorFile, Done, FileDescriptor, FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath,
     Start, Symlinks, Vfs, Whence,
 };
+
+/// Compiles and runs the code of the guide to file systems.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/file-system.md")]
+struct FileSystemGuide;

@@ -132,7 +132,8 @@ pub struct Attr {
 
 impl Attr {
     /// Attributes of an inode without contents, owned by root. All its times are `time`.
-    pub(crate) const fn of_empty(ino: Ino, mode: u32, nlink: u32, time: Time) -> Self {
+    #[must_use]
+    pub const fn of_empty(ino: Ino, mode: u32, nlink: u32, time: Time) -> Self {
         Self {
             ino,
             number: ino.0,
