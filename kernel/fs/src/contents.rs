@@ -234,6 +234,12 @@ impl<S: System> State<S> {
     }
 }
 
+impl<S: System> Drop for Contents<S> {
+    fn drop(&mut self) {
+        self.usage.release(self.state.get_mut().pages.count().size());
+    }
+}
+
 /// Copies bytes to a page. They do not extend beyond the end of the page.
 #[inline]
 fn copy_to_page<S: System>(page: &CachedPage<S>, offset: u64, bytes: &[u8]) {
@@ -276,11 +282,6 @@ impl<S: System> Contents<S> {
         let base = (state.base.len() as u64).next_multiple_of(512);
         let allocated = state.pages.count().pages * PAGE_BYTES + base;
         ContentsAttr { size: state.size, allocated, times: state.times }
-    }
-
-    /// Returns the number of bytes of the pages that are counted as used.
-    pub(crate) fn charged(&self) -> u64 {
-        self.state.lock().pages.count().size()
     }
 
     /// Changes the times of the file.

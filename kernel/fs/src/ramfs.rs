@@ -125,15 +125,10 @@ impl<S: System> RamFs<S> {
     /// Frees an inode. Its contents are freed only after its lock is released.
     fn free(&self, ino: Ino, mut slot: LockedSlot<'_, S, Inode<S>>) {
         slot.generation += 1;
-        let size = slot.inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
-        if size == NAME_SIZE {
-            slot.inode = None;
-            drop(slot);
-        } else {
-            let inode = slot.inode.take();
-            drop(slot);
-            drop(inode);
-        }
+        let inode = slot.inode.take();
+        drop(slot);
+        let size = inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
+        drop(inode);
         self.inodes.release(ino);
         self.usage.release(size);
     }

@@ -29,8 +29,11 @@ impl Usage {
     }
 
     /// Counts memory that was freed.
+    #[inline]
     pub(crate) fn release(&self, size: u64) {
-        self.used.fetch_sub(size, Relaxed);
+        if size != 0 {
+            self.used.fetch_sub(size, Relaxed);
+        }
     }
 
     /// Returns the limit, and the part of it that is free.

@@ -45,11 +45,11 @@ impl<S: System> Body<S> {
         }
     }
 
-    /// Returns the number of bytes that the body uses of the file system's limit.
-    pub(super) fn charged(&self) -> u64 {
+    /// Returns the number of bytes that the body uses of the file system's limit. Contents of a file count
+    /// their pages themselves.
+    pub(super) const fn charged(&self) -> u64 {
         match self {
-            Self::File(contents) => contents.charged(),
-            Self::Directory(..) => 0,
+            Self::File(_) | Self::Directory(..) => 0,
             Self::Symlink(target, _) => target.len() as u64,
         }
     }

@@ -222,9 +222,12 @@ impl<S: System> RamFs<S> {
         slot.lost_names += 1;
         let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
         inode.nlink -= 1;
-        inode.note_changed(now);
         if inode.nlink > 0 {
             self.usage.release(NAME_SIZE);
+        }
+        // Nobody sees the time of an inode that is freed next.
+        if !inode.is_unused() {
+            inode.note_changed(now);
         }
         Ok((ino, slot))
     }
