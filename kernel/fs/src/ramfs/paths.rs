@@ -144,8 +144,6 @@ impl<S: System> RamFs<S> {
     /// created the file. Returns `None` if the caller must look up the names one by one.
     pub(super) fn find_or_add_file(&self, from: PathFrom<'_>, permissions: u32) -> Option<(Found<S>, bool)> {
         let now = S::coarse_now();
-        // Memory is allocated before the names are locked.
-        let contents = self.new_contents(&[], now).ok()?;
         // The names are locked before the directory: the lock order is names, directory, inode.
         let names = self.names.lock();
         let mut last = self.lock_last(from)?;
@@ -159,6 +157,9 @@ impl<S: System> RamFs<S> {
         if !is_proper(name) || parent.nlink == 0 || from.path.ends_with(b"/") {
             return None;
         }
+        // An existing file needs no memory, so the contents of a new one are allocated only here. The lock is
+        // held for a little longer then.
+        let contents = self.new_contents(&[], now).ok()?;
         if name.len() <= MAX_SHORT
             && let Some(inode) = self.try_add_file(parent, (vacancy, name), &contents, permissions, now)
         {
