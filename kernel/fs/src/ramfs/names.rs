@@ -225,7 +225,7 @@ impl<S: System> RamFs<S> {
         if inode.nlink > 0 {
             self.usage.release(NAME_SIZE);
         }
-        // Nobody sees the time of an inode that is freed next.
+        // The time of an inode that is freed next is not visible.
         if !inode.is_unused() {
             inode.note_changed(now);
         }
