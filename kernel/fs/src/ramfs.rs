@@ -51,11 +51,13 @@ use table::{LockedSlot, Table};
 /// A file system in memory.
 #[derive(Debug)]
 pub struct RamFs<S: System> {
+    // The memory of the fields is freed in the reverse order of its allocation. Then a heap that frees only
+    // the last block loses nothing by a mount that fails.
+    paths: PathCache<S>,
+    usage: Arc<Usage>,
     inodes: Table<S, Inode<S>>,
     /// Serialises changes of names.
     names: Lock<S, ()>,
-    paths: PathCache<S>,
-    usage: Arc<Usage>,
 }
 
 impl<S: System> RamFs<S> {
@@ -71,7 +73,8 @@ impl<S: System> RamFs<S> {
         let inodes = Table::new()?;
         inodes.insert(|| Inode::new(root(), 0o755))?;
         let usage = S::arc(Usage::new(max_size)).ok_or(Errno::ENOMEM)?;
-        Ok(Self { inodes, names: Mutex::new(()), paths: PathCache::new()?, usage })
+        let paths = PathCache::new()?;
+        Ok(Self { paths, usage, inodes, names: Mutex::new(()) })
     }
 
     /// Calls `action` with an inode while its lock is held.

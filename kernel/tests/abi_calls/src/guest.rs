@@ -41,7 +41,7 @@ const USAGE_ERROR: u8 = 2;
 type Check = fn();
 
 /// All checks, by name.
-const CHECKS: [(&str, Check); 33] = [
+const CHECKS: [(&str, Check); 34] = [
     ("backtrace", backtrace::backtrace),
     ("block", block::block),
     ("copies", copies::copies),
@@ -51,6 +51,7 @@ const CHECKS: [(&str, Check); 33] = [
     ("errno", errno::errno),
     ("eventfd", eventfd::eventfd),
     ("exhausted", exhausted::exhausted),
+    ("exhausted-once", exhausted::exhausted_once),
     ("exhausted-disk", exhausted::exhausted_disk),
     ("exhausted-files", exhausted::exhausted_files),
     ("exhausted-folder", exhausted::exhausted_folder),

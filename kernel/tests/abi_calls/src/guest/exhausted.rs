@@ -25,6 +25,17 @@ pub(crate) fn exhausted() {
     fails_until_there_is_memory("a file", || File::create("/file").map(drop));
 }
 
+/// The file system, without memory and then with all memory. This is the check for a heap that frees only the
+/// last block: a call that fails when it has used some memory may leave a block behind, and then none of the
+/// blocks before it is ever free again.
+pub(crate) fn exhausted_once() {
+    let mut blocks = exhaust();
+    let error = File::create("/file").expect_err("there is no memory");
+    assert_eq!(error.raw_os_error(), Some(ENOMEM));
+    while blocks.pop().is_some() {}
+    File::create("/file").expect("there is memory");
+}
+
 /// The first disk.
 pub(crate) fn exhausted_disk() {
     fails_until_there_is_memory("a disk", || File::open("/dev/vda").map(drop));
