@@ -65,7 +65,7 @@ pub struct BootParams<'a> {
     pub devices: &'a [MmioDevice],
     /// Encoded command line ([`hermit_interface::command_line`]).
     pub command_line: &'a [u8],
-    /// Tar archive with the initramfs; empty if there is none.
+    /// Tar archive of the initramfs. Empty without an initramfs.
     pub initramfs: &'a [u8],
     /// The guest's time-stamp counter.
     pub tsc: Tsc,

@@ -142,6 +142,15 @@ impl<S: System> State<S> {
         DirectPage::new(page, access)
     }
 
+    /// Returns the offset at which a write begins.
+    #[inline]
+    const fn start_of(&self, position: WriteAt) -> u64 {
+        match position {
+            WriteAt::Offset(offset) => offset,
+            WriteAt::End => self.size,
+        }
+    }
+
     /// Returns the bytes of the base from an offset on. The result is empty only after the end of the base.
     #[inline]
     fn below(&self, offset: u64) -> &'static [u8] {
@@ -343,10 +352,7 @@ impl<S: System> Contents<S> {
     pub(crate) fn try_write(&self, position: WriteAt, bytes: &[u8], access: Access) -> Option<Transfer<S>> {
         let tick = S::tick();
         let mut state = self.state.lock();
-        let offset = match position {
-            WriteAt::Offset(offset) => offset,
-            WriteAt::End => state.size,
-        };
+        let offset = state.start_of(position);
         let end = offset.checked_add(bytes.len() as u64)?;
         let is_short = bytes.len() <= rest_of_page(offset) && end <= MAX_SIZE;
         if !is_short || state.times.written_at != tick || state.writers.is_locked() {
@@ -373,10 +379,7 @@ impl<S: System> Contents<S> {
         let (tick, now) = (S::tick(), S::now());
         let mut state = self.lock();
         ready!(state.writers.poll_lock(context))?;
-        let start = match position {
-            WriteAt::Offset(offset) => offset,
-            WriteAt::End => state.size,
-        };
+        let start = state.start_of(position);
         let limited = bytes.get(..limited(bytes.len(), MAX_SIZE.saturating_sub(start))).unwrap_or_default();
         let first = state.write_page(&self.usage, start, limited);
         if first.is_ok_and(|count| count > 0) {

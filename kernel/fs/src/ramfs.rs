@@ -135,29 +135,31 @@ impl<S: System> RamFs<S> {
         self.inodes.release(ino);
         self.usage.release(size);
     }
-}
 
-impl<S: System> RamFs<S> {
     /// Changes attributes.
     fn change(&self, context: &Context<'_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         match self.with(ino, |inode| Ok(inode.contents()))? {
             Some(contents) => ready!(contents.poll_change(context, changes))?,
-            None if changes.size.is_some() => self.with(ino, |inode| inode.file().map(drop))?,
-            None => {}
+            None => self.change_times(ino, changes)?,
         }
-        let now = S::now();
         Poll::Ready(self.with(ino, |inode| {
             if let Some(permissions) = changes.permissions {
                 inode.permissions = permissions & 0o7777;
             }
-            match &mut inode.body {
-                Body::Directory(_, times) | Body::Symlink(_, times) => {
-                    times.set(changes.atime, changes.mtime, now);
-                }
-                Body::File(_) => {}
-            }
             Ok(inode.attr(ino))
         }))
+    }
+
+    /// Changes the times of a directory or a symbolic link. Fails if its size is to change.
+    fn change_times(&self, ino: Ino, changes: &SetAttr) -> Result<(), Errno> {
+        let now = S::now();
+        self.with(ino, |inode| {
+            if changes.size.is_some() {
+                inode.file()?;
+            }
+            inode.change_times(|times| times.set(changes.atime, changes.mtime, now));
+            Ok(())
+        })
     }
 
     /// Returns the contents of a regular file.

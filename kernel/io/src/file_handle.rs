@@ -156,8 +156,7 @@ impl<F: Positioned + ?Sized> FileHandle<F> {
 /// Returns the position after a seek that depends only on the old position. Returns `None` for other seeks,
 /// and if the result is not a valid offset of a file.
 #[inline]
-#[must_use]
-pub fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
+fn sought(position: u64, offset: i64, whence: i32) -> Option<u64> {
     let sought = match whence {
         SEEK_SET => offset,
         SEEK_CUR => position.cast_signed().checked_add(offset)?,

@@ -67,7 +67,7 @@ pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use epoll::{Epoll, Event, TryArc};
 pub use eventfd::{EventFd, WaitQueue};
 pub use fields::{field, set_field};
-pub use file_handle::{Access, FileHandle, Positioned, sought};
+pub use file_handle::{Access, FileHandle, Positioned};
 pub use hermit_interface::Readiness;
 pub use memory_device::{MemoryDevice, MemoryDeviceFile};
 pub use object::{ACCESS_MODE, Object, Stat};

@@ -60,8 +60,7 @@ impl Permission {
 
 impl<S: System> CachedPage<S> {
     pub(super) fn new(bytes: S::Page) -> Self {
-        let permission = Permission { start: 0, readable: 0, writable: 0, tick: 0 };
-        Self(Mutex::new(PageState { bytes, permission }))
+        Self(Mutex::new(PageState { bytes, permission: Permission::default() }))
     }
 
     /// Calls `action` with the bytes of the page.

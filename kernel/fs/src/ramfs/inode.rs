@@ -167,11 +167,8 @@ impl<S: System> Inode<S> {
     ///
     /// `EISDIR` for a directory, `EINVAL` for a symbolic link.
     pub(super) fn file(&self) -> Result<Arc<Contents<S>>, Errno> {
-        match &self.body {
-            Body::File(contents) => Ok(Arc::clone(contents)),
-            Body::Directory(..) => Err(Errno::EISDIR),
-            Body::Symlink(..) => Err(Errno::EINVAL),
-        }
+        let is_directory = matches!(self.body, Body::Directory(..));
+        self.contents().ok_or(if is_directory { Errno::EISDIR } else { Errno::EINVAL })
     }
 
     /// Returns the entries of a directory.

@@ -12,7 +12,7 @@ use hermit_io::{FileHandle, Positioned};
 
 use crate::{DirectPage, System, Transfer};
 
-/// An open file to which a descriptor refers.
+/// Open file of a descriptor.
 pub trait DescriptorFile<S: System>: Positioned {
     /// Reads at an offset to the start of `buffer`, which is not empty, if that need not wait.
     fn try_read(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<Transfer<S>>;

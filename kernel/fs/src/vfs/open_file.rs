@@ -5,9 +5,8 @@
 //! writes, so that `close` asks the file system for errors only if there were writes since the last report.
 //!
 //! The contents of a file in memory need no requests: an open file reads and writes them itself. The
-//! functions `try_…` and those with `_now` in their names are fast paths, which never wait and may be called
-//! under a spinlock. Opening and closing a file of a file system in memory needs no request. Such an open
-//! file can be
+//! functions with `try_` in their names are fast paths, which never wait and may be called under a spinlock.
+//! Opening and closing a file of a file system in memory needs no request. Such an open file can be
 //! [retired](OpenFile::try_retire) and used again for another file, which saves `open` an allocation.
 
 use alloc::sync::Arc;
