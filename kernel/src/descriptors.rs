@@ -7,16 +7,13 @@
 //!
 //! Small reads and writes of files are the hot path. So a descriptor of a file has the position in the file,
 //! and the page that it has used last ([`FileDescriptor`]). Most calls need nothing else.
-//!
-//! After a close, the slot keeps the open file if it can be used again. Then the next open of this descriptor
-//! need not allocate an open file.
 
 use alloc::sync::Arc;
 use core::fmt::{self, Debug, Formatter};
 use core::mem;
 
 use hermit_abi::{STDERR_FILENO, STDIN_FILENO, STDOUT_FILENO};
-use hermit_fs::{DescriptorFile, DescriptorTarget, DirectPage, FileDescriptor, Metadata, Whence};
+use hermit_fs::{DescriptorFile, DescriptorTarget, FileDescriptor, Metadata, Whence};
 use hermit_hal::once::Once;
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
@@ -39,7 +36,7 @@ pub(crate) enum Handle {
 /// An open file. The system calls that every program contains use open files only through this trait. So only
 /// programs that open a file contain the code that implements the trait.
 ///
-/// All methods but those of [`DescriptorFile`] and `try_retire` may wait.
+/// All methods but those of [`DescriptorFile`] may wait.
 pub(crate) trait FileObject: Object + DescriptorFile<Kernel> {
     /// Reads at the position.
     fn read(&self, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno>;
@@ -52,11 +49,6 @@ pub(crate) trait FileObject: Object + DescriptorFile<Kernel> {
 
     /// Metadata of the file.
     fn metadata(&self) -> Result<Metadata, Errno>;
-
-    /// Retires this open file if `self` is the only reference, no error must be reported, and no memory would
-    /// be freed. The caller holds a spinlock. Returns `Ok` with the open file, which can then be used again,
-    /// or else `Err` with the unchanged reference.
-    fn try_retire(self: Arc<Self>) -> Result<Arc<File>, Arc<File>>;
 
     /// Reports errors of earlier writes, and drops the reference of a descriptor that is being closed.
     fn close(self: Arc<Self>) -> Result<(), Errno>;
@@ -117,8 +109,8 @@ fn write_rest(object: &dyn Object, bytes: &[u8], mut count: usize) -> usize {
     count
 }
 
-/// The descriptor table. An empty slot may keep the open file of its last descriptor for its next descriptor.
-static TABLE: DescriptorTable<RawSpinLock, Handle, Arc<File>> = DescriptorTable::new();
+/// The descriptor table.
+static TABLE: DescriptorTable<RawSpinLock, Handle> = DescriptorTable::new();
 
 /// Function that opens a file for reading and returns its descriptor. It is set when files are mounted. Code
 /// that every program contains reads files only through this function, so programs without files do not
@@ -166,43 +158,18 @@ impl Reserved {
     }
 
     /// Opens the descriptor for a file.
+    #[inline]
     pub(crate) fn open_file(self, file: Arc<File>) -> i32 {
-        self.fill_file(file);
-        self.opened()
-    }
-
-    /// Stores the descriptor's reference to a file. The caller calls [`Self::opened`] next.
-    #[inline]
-    pub(crate) fn fill_file(&self, file: Arc<File>) {
-        TABLE.fill_with(index(self.0), || file_handle(file));
-    }
-
-    /// Does [`Self::fill_file`] with the open file that the slot has kept. Does so only if the slot has kept
-    /// an open file and `open` returns true for it. `open` is called while a spinlock is held. Returns true
-    /// if the descriptor is filled.
-    #[inline(always)]
-    pub(crate) fn open_again(&self, open: impl FnOnce(&mut Arc<File>) -> bool) -> bool {
-        TABLE.fill_from_kept(index(self.0), open, file_handle)
-    }
-
-    /// Ends the reservation of a descriptor that is now open. Returns its number.
-    #[inline]
-    pub(crate) fn opened(self) -> i32 {
-        let number = self.0;
-        mem::forget(self);
-        number
+        self.open_with(|| Handle::File(FileDescriptor::new(file)))
     }
 
     fn open_with(self, make: impl FnOnce() -> Handle) -> i32 {
-        TABLE.fill_with(index(self.0), make);
-        self.opened()
+        let number = self.0;
+        TABLE.fill_with(index(number), make);
+        // The reservation has ended: the descriptor is open.
+        mem::forget(self);
+        number
     }
-}
-
-/// Makes the handle of a file.
-#[inline]
-fn file_handle(file: Arc<File>) -> Handle {
-    Handle::File(FileDescriptor::new(file))
 }
 
 impl Drop for Reserved {
@@ -241,7 +208,7 @@ pub(crate) fn next_open(from: usize) -> Option<usize> {
 /// it.
 #[derive(Debug)]
 pub(crate) struct LockedDescriptor {
-    slot: LockedSlot<'static, RawSpinLock, Handle, Arc<File>>,
+    slot: LockedSlot<'static, RawSpinLock, Handle>,
 }
 
 impl LockedDescriptor {
@@ -286,72 +253,25 @@ pub(crate) fn duplicate(descriptor: i32, min: i32) -> Result<i32, Errno> {
     i32::try_from(duplicate).map_err(|_| Errno::EMFILE)
 }
 
-/// Work that a close leaves to be done without the lock of the descriptor.
-enum Closing {
-    Nothing,
-    Page(DirectPage<Kernel>),
-    File(Arc<dyn FileObject>, DirectPage<Kernel>),
-    Object(Arc<dyn Object>),
-}
-
-impl Closing {
-    /// Decides how to end the use of the object of a descriptor that is being closed. Keeps the open file
-    /// for the next open of the descriptor if there is a place for it, and it can be used again. The caller
-    /// holds the lock of the descriptor, so nothing is dropped here.
-    #[inline(always)]
-    fn split(handle: Handle, kept: Option<&mut Option<Arc<File>>>) -> Self {
-        let handle = match handle {
-            Handle::File(handle) => handle,
-            Handle::Object(object) => return Self::Object(object),
-        };
-        let (file, page) = handle.into_parts();
-        let Some(kept) = kept else { return Self::File(file, page) };
-        match file.try_retire() {
-            Ok(file) => {
-                *kept = Some(file);
-                if matches!(page, DirectPage::None) { Self::Nothing } else { Self::Page(page) }
-            }
-            Err(file) => Self::File(file, page),
-        }
-    }
-}
-
-/// Closes a descriptor. If this was the last reference to the object, drops the object after it has released
-/// the lock. The descriptor is closed even if the call reports an error of an earlier write.
+/// Closes a descriptor. If this was the last reference to the object, drops the object. The descriptor is
+/// closed even if the call reports an error of an earlier write.
 #[inline(always)]
 pub(crate) fn close(descriptor: i32) -> Result<(), Errno> {
-    let closing = TABLE.take_and_keep(index(descriptor), Closing::split);
-    if matches!(closing, Some(Closing::Nothing)) {
-        // Nothing is dropped, so the fast path ends without a call.
-        mem::forget(closing);
-        return Ok(());
+    match TABLE.take(index(descriptor)).ok_or(Errno::EBADF)? {
+        Handle::File(file) => {
+            let (file, page) = file.into_parts();
+            drop(page);
+            file.close()
+        }
+        Handle::Object(object) => {
+            drop(object);
+            Ok(())
+        }
     }
-    finish_close(closing)
 }
 
 /// Does the same as [`close`], out of line, for calls that programs make less often.
 #[inline(never)]
 pub(crate) fn close_one(descriptor: i32) -> Result<(), Errno> {
     close(descriptor)
-}
-
-/// Does the part of [`close`] that is left after the descriptor is unlocked.
-#[inline(never)]
-fn finish_close(closing: Option<Closing>) -> Result<(), Errno> {
-    match closing {
-        Some(Closing::File(file, page)) => {
-            drop(page);
-            file.close()
-        }
-        Some(Closing::Page(page)) => {
-            drop(page);
-            Ok(())
-        }
-        Some(Closing::Object(object)) => {
-            drop(object);
-            Ok(())
-        }
-        Some(Closing::Nothing) => Ok(()),
-        None => Err(Errno::EBADF),
-    }
 }

@@ -15,10 +15,10 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::mem::MaybeUninit;
 
-use hermit_abi::{O_CREAT, O_RDONLY, file_properties};
+use hermit_abi::{O_RDONLY, file_properties};
 use hermit_fs::{
-    DescriptorTarget, DevFs, FileSystem, FoundFile, Metadata, OpenFile, OpenedPath, ProcFs, RamFs, Start,
-    Symlinks, System, UnpackError, Vfs, Whence,
+    DescriptorTarget, DevFs, FileSystem, Metadata, OpenFile, OpenedPath, ProcFs, RamFs, Symlinks, System,
+    UnpackError, Vfs, Whence,
 };
 use hermit_hal::{initramfs, memory};
 use hermit_interface::Errno;
@@ -52,10 +52,6 @@ impl FileObject for File {
 
     fn metadata(&self) -> Result<Metadata, Errno> {
         complete(OpenFile::metadata(self))
-    }
-
-    fn try_retire(mut self: Arc<Self>) -> Result<Arc<File>, Arc<File>> {
-        if Arc::get_mut(&mut self).is_some_and(File::try_retire) { Ok(self) } else { Err(self) }
     }
 
     fn close(self: Arc<Self>) -> Result<(), Errno> {
@@ -154,76 +150,15 @@ async fn mount_on(
 /// Opens a path and returns a descriptor.
 #[inline(always)]
 pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    if flags & O_CREAT != 0 {
-        return open_or_create(path, flags, mode);
-    }
-    // The descriptor is reserved first, so that no file is truncated if no descriptor is free.
+    // The descriptor is reserved first, so that no file is created or truncated if no descriptor is free.
     let descriptor = descriptors::reserve()?;
-    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.try_find(path, flags)) {
-        Some(found) => open_found(descriptor, found),
-        None => open_relative(descriptor, path, flags),
-    }
-}
-
-/// Does [`open`] for a path that may begin in the current directory.
-#[inline(never)]
-fn open_relative(descriptor: Reserved, path: &[u8], flags: i32) -> Result<i32, Errno> {
-    let opened = try_mounted()
-        .and_then(|vfs| vfs.with_start(path, |start| Some(fill(&descriptor, start.try_find(path, flags)?))));
-    match opened {
-        Some(opened) => opened.map(|()| descriptor.opened()),
-        None => open_slow(descriptor, path, flags, 0),
-    }
-}
-
-/// Does [`open`] with `O_CREAT`.
-#[inline(never)]
-fn open_or_create(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    // The descriptor is reserved first, so that no file is created if no descriptor is free.
-    let descriptor = descriptors::reserve()?;
-    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.try_find_or_create(path, flags, mode)) {
-        Some(Ok(found)) => open_found(descriptor, found),
-        Some(Err(error)) => Err(error),
-        None => open_or_create_relative(descriptor, path, flags, mode),
-    }
-}
-
-/// Does [`open_or_create`] for a path that may begin in the current directory.
-#[inline(never)]
-fn open_or_create_relative(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
-    let found = |start: Start<'_, Kernel>| {
-        let found = start.try_find_or_create(path, flags, mode)?;
-        Some(found.and_then(|found| fill(&descriptor, found)))
-    };
-    match try_mounted().and_then(|vfs| vfs.with_start(path, found)) {
-        Some(opened) => opened.map(|()| descriptor.opened()),
+    match VFS.get().and_then(|vfs| vfs.try_open(path, flags, mode)) {
+        Some(file) => Ok(descriptor.open_file(file?)),
         None => open_slow(descriptor, path, flags, mode),
     }
 }
 
-/// Opens a descriptor for the file that a path leads to.
-#[inline(always)]
-fn open_found(descriptor: Reserved, found: FoundFile<'_, Kernel>) -> Result<i32, Errno> {
-    fill(&descriptor, found)?;
-    Ok(descriptor.opened())
-}
-
-#[inline(always)]
-fn fill(descriptor: &Reserved, mut found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
-    let is_open = descriptor.open_again(|retired| found.open_again(retired));
-    if is_open { Ok(()) } else { open_first(descriptor, found) }
-}
-
-/// Opens a file for a descriptor whose slot has kept no open file.
-#[inline(never)]
-fn open_first(descriptor: &Reserved, found: FoundFile<'_, Kernel>) -> Result<(), Errno> {
-    descriptor.fill_file(found.open()?);
-    Ok(())
-}
-
-/// Does [`open`] if the call may have to wait.
+/// Does [`open`] if the path is not cached or the call may have to wait.
 #[inline(never)]
 fn open_slow(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     Ok(match complete(vfs()?.open(path, flags, mode))? {
@@ -232,53 +167,33 @@ fn open_slow(descriptor: Reserved, path: &[u8], flags: i32, mode: u32) -> Result
     })
 }
 
-/// Returns the virtual file system, if it is mounted.
-#[inline]
-fn try_mounted() -> Option<&'static Vfs<Kernel>> {
-    VFS.get()
-}
-
-/// Stores the properties of the file that a path leads to, if a mounted file system can provide them without
-/// waiting. If not, the caller uses [`metadata`].
-#[inline]
+/// Stores the properties of the file that a path leads to, if the path is cached and the call need not wait.
+/// If not, the caller uses [`properties`].
+#[inline(always)]
 pub(crate) fn try_properties<'a>(
     path: &[u8],
     out: &'a mut MaybeUninit<file_properties>,
 ) -> Option<&'a mut file_properties> {
-    try_mounted()?.try_properties(path, out)
-}
-
-/// Returns the metadata of the file that a path leads to.
-#[inline(never)]
-pub(crate) fn metadata(path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
-    complete(vfs()?.metadata(path, symlinks))
+    VFS.get()?.try_properties(path, out)
 }
 
 /// Returns the properties of the file that a path leads to.
+#[inline(never)]
 pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_properties, Errno> {
-    let mut found = MaybeUninit::uninit();
-    match try_properties(path, &mut found) {
-        Some(found) => Ok(*found),
-        None => metadata(path, symlinks).map(|found| found.properties()),
-    }
+    complete(vfs()?.metadata(path, symlinks)).map(|found| found.properties())
 }
 
 /// Removes the name of a file that is not a directory.
-#[inline(always)]
+#[inline]
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
-    let start = try_mounted().and_then(|vfs| vfs.root_start(path));
-    match start.and_then(|start| start.try_remove_file(path)) {
-        Some(()) => Ok(()),
+    match VFS.get().and_then(|vfs| vfs.try_remove_file(path)) {
+        Some(removed) => removed,
         None => remove_file_slow(path),
     }
 }
 
-/// Does [`remove_file`] for a path that may begin in the current directory. It may wait.
+/// Does [`remove_file`] if the directory is not cached or the call may have to wait.
 #[inline(never)]
 fn remove_file_slow(path: &[u8]) -> Result<(), Errno> {
-    let removed = try_mounted().and_then(|vfs| vfs.with_start(path, |start| start.try_remove_file(path)));
-    match removed {
-        Some(()) => Ok(()),
-        None => complete(vfs()?.remove_file(path)),
-    }
+    complete(vfs()?.remove_file(path))
 }

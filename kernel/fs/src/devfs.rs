@@ -14,8 +14,9 @@ use core::task::Poll;
 use hermit_interface::{Errno, to_usize};
 use hermit_io::{Object, ReadBuffer};
 
-use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
+use crate::file_system::{Call, Capabilities, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
+use crate::types::FOREVER;
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
 
 /// A device file.
@@ -83,7 +84,7 @@ impl<D: Devices> DevFs<D> {
         Ok(Attr::of_empty(ino, mode, nlink, self.mounted))
     }
 
-    fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
+    fn find(&self, entry: Name<'_>) -> Result<Attr, Errno> {
         if entry.parent != Ino::ROOT {
             return Err(Errno::ENOTDIR);
         }
@@ -94,7 +95,7 @@ impl<D: Devices> DevFs<D> {
             None if entry.name == b".." => Ino::ROOT,
             _ => return Err(Errno::ENOENT),
         };
-        Ok(Entry { attr: self.attr(ino)?, generation: 0, validity: 0 })
+        self.attr(ino)
     }
 
     fn entries(
@@ -122,8 +123,13 @@ impl<S: System, D: Devices> FileSystem<S> for DevFs<D> {
         "devtmpfs"
     }
 
-    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
-        Poll::Ready(self.find(entry).map(Lookup::Found))
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FINDS_PARENTS | Capabilities::APPEND_CHANGES | Capabilities::IMMEDIATE
+    }
+
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<S>> {
+        // No device appears or disappears after the start.
+        Poll::Ready(self.find(entry).map(|attr| Lookup::Found(Entry::new(attr, FOREVER))))
     }
 
     fn forget(&self, _ino: Ino, _references: u64) {}
@@ -132,7 +138,7 @@ impl<S: System, D: Devices> FileSystem<S> for DevFs<D> {
         Poll::Ready(self.attr(ino))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
+    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
         Poll::Ready(match self.index(ino) {
             Some(index) => self.devices.open(index, flags).map(Opened::Object),
             None => Ok(Opened::Inode(0)),

@@ -6,24 +6,20 @@
 //! and a new instance that takes over the inode numbers of a running file system.
 //!
 //! A request is a poll function: it returns [`Poll::Pending`] while the reply is outstanding, and the caller
-//! then calls the function again with the same arguments. The methods with `try_` or `_path` in their names
-//! are fast paths: they never wait. If the file system cannot serve the call at once, a fast path fails
-//! without an effect, and the caller makes the general request.
+//! then calls the function again with the same arguments.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::future::poll_fn;
-use core::mem::MaybeUninit;
 use core::num::NonZeroU64;
 use core::ops::ControlFlow;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
-use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use hermit_io::{Object, ReadBuffer};
 
-use crate::{Attr, Contents, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 
 /// Reply to a request. A request whose reply is pending has registered the waker of its [`Call`].
 pub type Reply<T> = Poll<Result<T, Errno>>;
@@ -43,14 +39,21 @@ pub(crate) async fn complete<T>(mut request: impl FnMut(&mut Call<'_, '_>) -> Re
     poll_fn(|context| request(&mut Call { context, ticket: &mut ticket })).await
 }
 
+/// Polls a request of a file system once. A request that is pending then is not polled again.
+#[inline(always)]
+pub(crate) fn immediately<T>(request: impl FnOnce(&mut Call<'_, '_>) -> Reply<T>) -> Reply<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    request(&mut Call { context: &mut context, ticket: &mut None })
+}
+
+/// Function that takes the entries of a listing, with their inodes where the file system passes them.
+pub type EntriesPlus<'a, S> = dyn FnMut(DirEntry<'_>, Option<Entry<S>>) -> ControlFlow<()> + 'a;
+
 /// Result of opening an inode.
 #[derive(Debug)]
-pub enum Opened<S: System> {
+pub enum Opened {
     /// A file or directory, with the number that the file system gives to this opening (the `fh` of FUSE).
     Inode(u64),
-    /// A regular file in memory. The caller reads and writes its contents without requests. It is not
-    /// [released](FileSystem::release).
-    Memory(Arc<Contents<S>>),
     /// A device or another object. It implements reads, writes and so on itself.
     Object(Arc<dyn Object>),
 }
@@ -66,13 +69,23 @@ bitflags::bitflags! {
     }
 }
 
-/// An inode that a path leads to, with a reference to the inode.
-#[derive(Debug)]
-pub struct Found<S: System> {
-    /// The inode.
-    pub inode: FoundInode,
-    /// The contents, if it is a regular file in memory.
-    pub contents: Option<Arc<Contents<S>>>,
+bitflags::bitflags! {
+    /// Properties of a file system that its caller must know.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Capabilities: u32 {
+        /// A lookup of `..` finds the parent directory. Without it, the caller remembers the parent of each
+        /// directory and never looks up `..`.
+        const FINDS_PARENTS = 1;
+        /// `O_APPEND` may change while an inode is open, because each write request says whether it appends.
+        /// Without it, the flags of the `open` request decide this for all later writes.
+        const APPEND_CHANGES = 2;
+        /// Attributes may be cached, and small writes collected, for the times that replies grant. Without
+        /// it, the caller has no caches for them.
+        const ATTR_VALIDITY = 4;
+        /// Requests for names and attributes have their replies at once. Then the caller makes them on fast
+        /// paths, which never wait.
+        const IMMEDIATE = 8;
+    }
 }
 
 /// Names an entry of a directory in a request.
@@ -92,83 +105,26 @@ pub struct Name<'a> {
 /// name, until the caller has [forgotten](Self::forget) all its references. The root always exists.
 ///
 /// A reply says how long the caller may cache it: [`Entry::validity`] is for the name, [`Attr::validity`] for
-/// the attributes, and [`Lookup::Absent`] for the absence of a name. A file system in memory replies at once,
-/// so it returns 0.
+/// the attributes, and [`Lookup::Absent`] for the absence of a name.
 pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// The name of this type of file system in `/proc/mounts`.
     fn type_name(&self) -> &'static str;
 
-    /// Returns true if a lookup of `..` finds the parent directory. If not, the caller remembers the parent
-    /// of each directory and never looks up `..`.
-    fn finds_parents(&self) -> bool {
-        true
+    /// Returns the properties of the file system. They never change.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FINDS_PARENTS | Capabilities::APPEND_CHANGES
     }
 
-    /// Returns true if replies may be cached. If not, the caller does not look into its caches.
-    fn has_validity(&self) -> bool {
-        false
-    }
-
-    /// Finds an entry. The name may also be `..` if [`Self::finds_parents`] returns true.
+    /// Finds an entry. The name may also be `..` with [`Capabilities::FINDS_PARENTS`].
     ///
     /// # Errors
     ///
     /// `ENOTDIR`; `ENOENT` for an absent name, instead of [`Lookup::Absent`], if the absence may not be
     /// cached.
-    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup>;
-
-    /// Looks up all names of a path, which are separated by slashes, starting at the directory `start`.
-    /// Returns the inode of the last name, with a reference to it. Never waits. A regular file or directory
-    /// that it finds counts as open, with the handle 0. The caller does not call [`Self::release`] for a
-    /// regular file that was opened in this way.
-    ///
-    /// Returns `None` if the caller must look up the names one by one: if a name is absent, is `.` or `..`,
-    /// leads to a symbolic link, or leads to an inode on which something may be mounted. `stops` says which
-    /// inodes these are: an inode may be a mount point if the bit of its number modulo 64 is set.
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Found<S>> {
-        let _ = (start, path, stops);
-        None
-    }
-
-    /// Stores the attributes of the inode that [`Self::lookup_path`] would find, in the format that programs
-    /// see. Takes no reference. `device` is the device ID of the file system.
-    fn properties_path<'a>(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        device: u64,
-        out: &'a mut MaybeUninit<file_properties>,
-    ) -> Option<&'a mut file_properties> {
-        let _ = (start, path, stops, device, out);
-        None
-    }
-
-    /// Does [`Self::lookup_path`], or [`Self::create`] if the last name is absent. The returned `bool` is
-    /// true if it has created the file. Also returns `None` if the creation fails: the caller then calls
-    /// [`Self::create`], which returns the error.
-    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<(Found<S>, bool)> {
-        let _ = (start, path, stops, permissions);
-        None
-    }
-
-    /// Does [`Self::unlink`] for a path, with the arguments of [`Self::lookup_path`]. Returns `None` for the
-    /// same reasons as `lookup_path`, and also if the last name leads to a directory, or to an inode other
-    /// than `only`.
-    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
-        let _ = (start, path, stops, only);
-        None
-    }
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<S>>;
 
     /// Drops this many references to an inode. Never waits.
     fn forget(&self, ino: Ino, references: u64);
-
-    /// Drops one reference if that frees no memory, because the caller holds a spinlock. Returns true if it
-    /// has dropped the reference. If not, the caller releases the lock and calls [`Self::forget`].
-    fn try_forget(&self, ino: Ino) -> bool {
-        let _ = ino;
-        false
-    }
 
     /// Returns the attributes of an inode.
     ///
@@ -197,8 +153,9 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
         Poll::Ready(Err(Errno::EINVAL))
     }
 
-    /// Creates a regular file and opens it, with the `O_` flags of the call. The permission bits are checked
-    /// only when the file is opened again later, not by this call.
+    /// Creates a regular file and opens it, with the `O_` flags of the call. Returns the file and the handle,
+    /// as [`Opened::Inode`]. The permission bits are checked only when the file is opened again later, not by
+    /// this call.
     ///
     /// # Errors
     ///
@@ -209,7 +166,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened<S>)> {
+    ) -> Reply<(Entry<S>, u64)> {
         let _ = (call, entry, permissions, flags);
         Poll::Ready(Err(Errno::EROFS))
     }
@@ -219,7 +176,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// # Errors
     ///
     /// As [`Self::create`].
-    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry<S>> {
         let _ = (call, entry, permissions);
         Poll::Ready(Err(Errno::EROFS))
     }
@@ -229,7 +186,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// # Errors
     ///
     /// As [`Self::create`].
-    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry<S>> {
         let _ = (call, entry, target);
         Poll::Ready(Err(Errno::EROFS))
     }
@@ -239,7 +196,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// # Errors
     ///
     /// As [`Self::create`]; `EPERM` for a directory, `ENOENT` for an inode without a name, `EMLINK`.
-    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry<S>> {
         let _ = (call, ino, entry);
         Poll::Ready(Err(Errno::EROFS))
     }
@@ -281,19 +238,12 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
     /// # Errors
     ///
     /// `EACCES`, `ENXIO`, `EIO`.
-    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
         let _ = (call, ino, flags);
         Poll::Ready(Ok(Opened::Inode(0)))
     }
 
-    /// Returns true if `O_APPEND` may change while an inode is open, because each write request says whether
-    /// it appends. If false, the flags of the `open` request decide this for all later writes.
-    fn can_change_appending(&self) -> bool {
-        true
-    }
-
-    /// Closes an opened inode. Not called for a regular file that [`Self::lookup_path`] has opened. Never
-    /// waits.
+    /// Closes an opened inode. Never waits.
     fn release(&self, ino: Ino, handle: u64) {
         let _ = (ino, handle);
     }
@@ -386,7 +336,7 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
         call: &mut Call<'_, '_>,
         directory: OpenInode,
         position: u64,
-        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+        entries: &mut EntriesPlus<'_, S>,
     ) -> Reply<()> {
         self.readdir(call, directory, position, &mut |entry| entries(entry, None))
     }

@@ -8,6 +8,7 @@
 //! | `devfs` | the file system of device files (`/dev`) |
 //! | `procfs` | the file system of facts about the machine and the process (`/proc`) |
 //! | `ramfs` | a file system in memory |
+//! | `short_string` | comparison and hashing of short paths and names |
 //! | `unavailable` | a file system whose requests fail |
 //! | `vfs` | mounts, path walks, open files, and the calls that take a path |
 //! | `system` | the services that all file systems need from the kernel |
@@ -25,6 +26,7 @@ mod file_system;
 mod join;
 mod procfs;
 mod ramfs;
+mod short_string;
 mod system;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -36,17 +38,18 @@ mod vfs;
 pub use contents::{Contents, DirectPage, Transfer};
 pub use devfs::{DevFs, DeviceFile, Devices};
 pub use file_system::{
-    Call, FileSystem, Found, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written,
+    Call, Capabilities, EntriesPlus, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt,
+    Written,
 };
 pub use join::join_each;
 pub use procfs::{DescriptorTarget, Facts, Mapping, MappingKind, ProcFs};
 pub use ramfs::{RamFs, UnpackError};
 pub use system::{PAGE_SIZE, System};
-pub use types::{Attr, DirEntry, Entry, FileType, FoundInode, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
+pub use types::{Attr, DirEntry, Entry, FOREVER, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
 pub use unavailable::Unavailable;
 pub use vfs::{
-    DescriptorFile, Done, FileDescriptor, FileLock, FoundFile, Metadata, MountInfo, OpenFile, OpenedPath,
-    Start, Symlinks, Vfs, Whence,
+    DescriptorFile, Done, FileDescriptor, FileLock, Metadata, MountInfo, OpenFile, OpenedPath, Symlinks, Vfs,
+    Whence,
 };
 
 /// Compiles and runs the code of the guide to file systems.

@@ -14,8 +14,9 @@ use core::task::Poll;
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
-use crate::file_system::{Call, Name, OpenInode, Opened, Reply};
+use crate::file_system::{Call, Capabilities, Name, OpenInode, Opened, Reply};
 use crate::system::BLOCK_SIZE;
+use crate::types::FOREVER;
 use crate::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
 pub use facts::{DescriptorTarget, Facts, Mapping, MappingKind};
 use nodes::{Content, FD, Inode, NODES, Node, Write};
@@ -55,7 +56,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
         Ok(Attr::of_empty(ino, file_type.mode() | permissions, nlink, self.mounted))
     }
 
-    fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
+    fn find(&self, entry: Name<'_>) -> Result<Entry<S>, Errno> {
         let directory = self.inode(entry.parent)?.directory()?;
         let is_sought = |node: &Node| node.parent == directory && node.name.as_bytes() == entry.name;
         let inode = match entry.name {
@@ -63,8 +64,10 @@ impl<S: System, F: Facts> ProcFs<S, F> {
             name if directory == FD => nodes::descriptor(name).map(Inode::Descriptor),
             _ => NODES.iter().position(is_sought).map(Inode::Node),
         };
-        let ino = inode.ok_or(Errno::ENOENT)?.ino();
-        Ok(Entry { attr: self.attr(ino)?, generation: 0, validity: 0 })
+        let inode = inode.ok_or(Errno::ENOENT)?;
+        // A descriptor may be closed at any time. All other names are always there.
+        let validity = if matches!(inode, Inode::Descriptor(_)) { 0 } else { FOREVER };
+        Ok(Entry::new(self.attr(inode.ino())?, validity))
     }
 
     fn entries(
@@ -86,7 +89,7 @@ impl<S: System, F: Facts> ProcFs<S, F> {
         Text::written(|text| write(&self.facts, S::now(), text))
     }
 
-    fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened<S>, Errno> {
+    fn open_text(&self, ino: Ino, flags: i32) -> Result<Opened, Errno> {
         match self.inode(ino)?.content() {
             Some(Content::Text(_)) if flags & ACCESS_MODE != 0 => Err(Errno::EACCES),
             Some(Content::Text(write)) => {
@@ -120,7 +123,11 @@ where
         "proc"
     }
 
-    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FINDS_PARENTS | Capabilities::APPEND_CHANGES | Capabilities::IMMEDIATE
+    }
+
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<S>> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
     }
 
@@ -138,7 +145,7 @@ where
         }))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
+    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
         Poll::Ready(self.open_text(ino, flags))
     }
 

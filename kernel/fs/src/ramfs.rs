@@ -5,7 +5,6 @@
 //!   the inode.
 //! - One lock serialises changes of names. While it is held, inodes are locked one at a time. A lookup locks
 //!   the directory and then the inode that it finds.
-//! - A cache finds recently used paths without a walk ([`path_cache`]).
 //! - The contents of files of the initramfs stay in the tar archive. Each page is copied when it is first
 //!   written.
 //! - The memory of an inode is freed when its last name and its last reference are gone, and never under a
@@ -14,38 +13,28 @@
 mod directory;
 mod initramfs;
 mod inode;
-#[cfg(test)]
-#[cfg(loom)]
-mod models;
 mod names;
-mod path_cache;
-mod path_names;
-mod paths;
 mod rename;
 mod table;
-mod words;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 use core::task::{Context, Poll, ready};
 
-use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 use lock_api::Mutex;
 
 use crate::contents::{Contents, PAGE_BYTES, Times, Usage};
 use crate::file_system::{
-    Call, FileSystem, Found, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written,
+    Call, Capabilities, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written,
 };
 use crate::system::{BLOCK_SIZE, Lock};
-use crate::{Attr, DirEntry, Entry, FoundInode, Ino, Lookup, SetAttr, StatFs, System};
+use crate::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
 use directory::Directory;
 pub use initramfs::UnpackError;
 use inode::{Body, Inode, NAME_SIZE};
-use path_cache::{PathCache, PathFrom};
 use table::{LockedSlot, Table};
 
 /// A file system in memory.
@@ -53,7 +42,6 @@ use table::{LockedSlot, Table};
 pub struct RamFs<S: System> {
     // The memory of the fields is freed in the reverse order of its allocation. Then a heap that frees only
     // the last block loses nothing by a mount that fails.
-    paths: PathCache<S>,
     usage: Arc<Usage>,
     inodes: Table<S, Inode<S>>,
     /// Serialises changes of names.
@@ -73,15 +61,14 @@ impl<S: System> RamFs<S> {
         let inodes = Table::new()?;
         inodes.insert(|| Inode::new(root(), 0o755))?;
         let usage = S::arc(Usage::new(max_size)).ok_or(Errno::ENOMEM)?;
-        let paths = PathCache::new()?;
-        Ok(Self { paths, usage, inodes, names: Mutex::new(()) })
+        Ok(Self { usage, inodes, names: Mutex::new(()) })
     }
 
     /// Calls `action` with an inode while its lock is held.
     #[inline]
     fn with<T>(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>) -> Result<T, Errno>) -> Result<T, Errno> {
         let mut slot = self.inodes.lock(ino)?;
-        action(slot.inode.as_mut().ok_or(Errno::ENOENT)?)
+        action(slot.as_mut().ok_or(Errno::ENOENT)?)
     }
 
     /// Changes an inode. If the inode is unused afterwards, frees it, and also each parent directory to which
@@ -99,7 +86,7 @@ impl<S: System> RamFs<S> {
     /// freed inode had a reference, if it had one.
     fn update_one(&self, ino: Ino, action: impl FnOnce(&mut Inode<S>)) -> Option<Ino> {
         let mut slot = self.inodes.lock(ino).ok()?;
-        let inode = slot.inode.as_mut()?;
+        let inode = slot.as_mut()?;
         action(inode);
         if !inode.is_unused() {
             return None;
@@ -120,15 +107,14 @@ impl<S: System> RamFs<S> {
     /// Frees an inode if it is unused. The inode must not be a directory, since a directory may have a
     /// reference to its parent.
     fn free_if_unused(&self, ino: Ino, slot: LockedSlot<'_, S, Inode<S>>) {
-        if slot.inode.as_ref().is_some_and(Inode::is_unused) {
+        if slot.as_ref().is_some_and(Inode::is_unused) {
             self.free(ino, slot);
         }
     }
 
     /// Frees an inode. Its contents are freed only after its lock is released.
     fn free(&self, ino: Ino, mut slot: LockedSlot<'_, S, Inode<S>>) {
-        slot.generation += 1;
-        let inode = slot.inode.take();
+        let inode = slot.take();
         drop(slot);
         let size = inode.as_ref().map_or(0, |inode| NAME_SIZE + inode.body.charged());
         drop(inode);
@@ -138,7 +124,7 @@ impl<S: System> RamFs<S> {
 
     /// Changes attributes.
     fn change(&self, context: &Context<'_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
-        match self.with(ino, |inode| Ok(inode.contents()))? {
+        match self.with(ino, |inode| Ok(inode.file().ok()))? {
             Some(contents) => ready!(contents.poll_change(context, changes))?,
             None => self.change_times(ino, changes)?,
         }
@@ -173,50 +159,22 @@ impl<S: System> FileSystem<S> for RamFs<S> {
         "tmpfs"
     }
 
-    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::FINDS_PARENTS | Capabilities::APPEND_CHANGES | Capabilities::IMMEDIATE
+    }
+
+    fn lookup(&self, _: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<S>> {
         Poll::Ready(self.find(entry).map(Lookup::Found))
-    }
-
-    fn lookup_path(&self, start: Ino, path: &[u8], stops: u64) -> Option<Found<S>> {
-        self.find_path(PathFrom { start, path, stops })
-    }
-
-    fn properties_path<'a>(
-        &self,
-        start: Ino,
-        path: &[u8],
-        stops: u64,
-        device: u64,
-        out: &'a mut MaybeUninit<file_properties>,
-    ) -> Option<&'a mut file_properties> {
-        let (ino, mut slot) = self.lock_path(PathFrom { start, path, stops })?;
-        let inode = slot.inode.as_mut()?;
-        Some(out.write(inode.properties(ino, device)))
-    }
-
-    fn create_path(&self, start: Ino, path: &[u8], stops: u64, permissions: u32) -> Option<(Found<S>, bool)> {
-        self.find_or_add_file(PathFrom { start, path, stops }, permissions)
-    }
-
-    fn unlink_path(&self, start: Ino, path: &[u8], stops: u64, only: Option<FoundInode>) -> Option<()> {
-        self.remove_file_at(PathFrom { start, path, stops }, only)
     }
 
     fn forget(&self, ino: Ino, references: u64) {
         let Ok(mut slot) = self.inodes.lock(ino) else { return };
-        let Some(inode) = slot.inode.as_mut() else { return };
+        let Some(inode) = slot.as_mut() else { return };
         inode.references = inode.references.saturating_sub(references);
         if inode.is_unused() {
             drop(slot);
             self.free_unused(ino);
         }
-    }
-
-    fn try_forget(&self, ino: Ino) -> bool {
-        let Ok(mut slot) = self.inodes.lock(ino) else { return false };
-        let Some(inode) = slot.inode.as_mut().filter(|inode| inode.nlink != 0) else { return false };
-        inode.references = inode.references.saturating_sub(1);
-        true
     }
 
     fn getattr(&self, _: &mut Call<'_, '_>, ino: Ino) -> Reply<Attr> {
@@ -242,26 +200,19 @@ impl<S: System> FileSystem<S> for RamFs<S> {
         entry: Name<'_>,
         permissions: u32,
         _flags: i32,
-    ) -> Reply<(Entry, Opened<S>)> {
-        Poll::Ready(
-            self.add_file(entry, permissions).map(|(entry, contents)| (entry, Opened::Memory(contents))),
-        )
+    ) -> Reply<(Entry<S>, u64)> {
+        Poll::Ready(self.add_file(entry, permissions).map(|entry| (entry, 0)))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, ino: Ino, _flags: i32) -> Reply<Opened<S>> {
-        let opened = |inode: &mut Inode<S>| Ok(inode.contents().map_or(Opened::Inode(0), Opened::Memory));
-        Poll::Ready(self.with(ino, opened))
-    }
-
-    fn mkdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+    fn mkdir(&self, _: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry<S>> {
         Poll::Ready(self.add_directory(entry, permissions))
     }
 
-    fn symlink(&self, _: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+    fn symlink(&self, _: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry<S>> {
         Poll::Ready(self.add_symlink(entry, target))
     }
 
-    fn link(&self, _: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+    fn link(&self, _: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry<S>> {
         Poll::Ready(self.add_link(ino, entry))
     }
 

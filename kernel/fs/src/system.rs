@@ -11,6 +11,11 @@ use once_cell::race::OnceBox;
 
 use crate::Time;
 
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, fence};
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+
 /// Preferred size of reads and writes in bytes (`st_blksize`): the size of a page.
 pub(crate) const BLOCK_SIZE: u32 = 4096;
 

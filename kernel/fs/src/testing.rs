@@ -11,10 +11,7 @@ use core::task::{Context, Poll, Waker};
 
 use std::thread_local;
 
-use hermit_abi::O_CREAT;
-use hermit_interface::Errno;
-
-use crate::{FoundFile, OpenFile, PAGE_SIZE, RamFs, System, Time, Vfs};
+use crate::{PAGE_SIZE, RamFs, System, Time, Vfs};
 
 /// The time in seconds. Each read of the clock advances it by a second.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);
@@ -102,21 +99,4 @@ pub(crate) fn vfs(size: u64) -> (Arc<RamFs<TestSystem>>, Vfs<TestSystem>) {
     let root = Arc::new(RamFs::<TestSystem>::new(size).expect("memory"));
     let vfs = Vfs::new(root.clone()).expect("memory").with_write_back(|| true);
     (root, vfs)
-}
-
-impl Vfs<TestSystem> {
-    /// Does [`Self::open`] if the call does not have to wait.
-    pub(crate) fn try_open(
-        &self,
-        path: &[u8],
-        flags: i32,
-        permissions: u32,
-    ) -> Option<Result<Arc<OpenFile<TestSystem>>, Errno>> {
-        self.with_start(path, |start| {
-            if flags & O_CREAT == 0 {
-                return start.try_find(path, flags).map(FoundFile::open);
-            }
-            Some(start.try_find_or_create(path, flags, permissions)?.and_then(FoundFile::open))
-        })
-    }
 }

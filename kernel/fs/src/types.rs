@@ -1,9 +1,11 @@
 //! Types that describe inodes to file systems and to their callers.
 //!
 //! Two numbers name an inode. Requests use its [`Ino`]: the file system chooses this number, and it is valid
-//! only while the caller has a reference to the inode. Programs see [`Attr::number`] as `st_ino`. Since a
-//! file system may use an [`Ino`] again for another inode, an [`Entry`] also has a generation. The validity
-//! times in [`Entry`], [`Attr`] and [`Lookup`] say how long the caller may cache a reply, as in FUSE.
+//! only while the caller has a reference to the inode. Programs see [`Attr::number`] as `st_ino`. The
+//! validity times in [`Entry`], [`Attr`] and [`Lookup`] say how long the caller may cache a reply, as in
+//! FUSE.
+
+use alloc::sync::Arc;
 
 use hermit_abi::{
     DT_BLK, DT_CHR, DT_DIR, DT_FIFO, DT_LNK, DT_REG, DT_SOCK, S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK,
@@ -12,6 +14,7 @@ use hermit_abi::{
 use hermit_interface::Errno;
 
 use crate::system::BLOCK_SIZE;
+use crate::{Contents, System};
 
 /// Number by which requests name an inode. It is unique within its file system as long as the caller has a
 /// reference to the inode.
@@ -88,8 +91,9 @@ impl FileType {
     }
 }
 
-/// A point in time, since the Unix epoch.
+/// A point in time, since the Unix epoch. It has no padding, since each [`Attr`] has four of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(Rust, packed(4))]
 pub struct Time {
     /// Seconds, negative before the epoch.
     pub seconds: i64,
@@ -187,53 +191,48 @@ pub struct SetAttr {
 
 /// An inode that a file system has found or created by name. The caller has a reference to the inode until it
 /// calls [`forget`](crate::FileSystem::forget).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+#[derive(Clone, Debug)]
+pub struct Entry<S: System> {
     /// Attributes of the inode.
     pub attr: Attr,
-    /// Distinguishes inodes that had the same number one after the other.
-    pub generation: u64,
-    /// How long this name may be cached, in nanoseconds. 0: not at all.
+    /// How long this name may be cached, in nanoseconds. 0: not at all. [`FOREVER`]: until a request of the
+    /// caller changes the name.
     pub validity: u64,
+    /// The contents of a regular file in memory. The caller reads and writes them without requests, and
+    /// neither [opens](crate::FileSystem::open) nor [releases](crate::FileSystem::release) such a file.
+    pub contents: Option<Arc<Contents<S>>>,
 }
 
-impl Entry {
-    /// Returns the inode without its attributes.
-    pub(crate) const fn found(&self) -> FoundInode {
-        FoundInode { ino: self.attr.ino, generation: self.generation, file_type: self.attr.file_type() }
+impl<S: System> Entry<S> {
+    /// Creates the entry of an inode without contents in memory.
+    #[must_use]
+    pub const fn new(attr: Attr, validity: u64) -> Self {
+        Self { attr, validity, contents: None }
     }
 }
 
-/// An inode that a path leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FoundInode {
-    /// Number by which requests name the inode.
-    pub ino: Ino,
-    /// Distinguishes inodes that had the same number one after the other.
-    pub generation: u64,
-    /// Type of the file.
-    pub file_type: FileType,
-}
+/// Validity of a name that only requests of the caller change.
+pub const FOREVER: u64 = u64::MAX;
 
 /// Result of a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
+#[derive(Clone, Debug)]
+pub enum Lookup<S: System> {
     /// The name has an inode.
-    Found(Entry),
+    Found(Entry<S>),
     /// There is no such name.
     Absent {
-        /// How long the absence may be cached, in nanoseconds. 0: not at all.
+        /// How long the absence may be cached, in nanoseconds, as [`Entry::validity`].
         validity: u64,
     },
 }
 
-impl Lookup {
+impl<S: System> Lookup<S> {
     /// Returns the inode of the name.
     ///
     /// # Errors
     ///
     /// `ENOENT` if the name is absent.
-    pub fn found(self) -> Result<Entry, Errno> {
+    pub fn found(self) -> Result<Entry<S>, Errno> {
         match self {
             Self::Found(entry) => Ok(entry),
             Self::Absent { .. } => Err(Errno::ENOENT),

@@ -19,7 +19,7 @@ impl<S: System> FileSystem<S> for Unavailable {
         "virtiofs"
     }
 
-    fn lookup(&self, _: &mut Call<'_, '_>, _: Name<'_>) -> Reply<Lookup> {
+    fn lookup(&self, _: &mut Call<'_, '_>, _: Name<'_>) -> Reply<Lookup<S>> {
         Poll::Ready(Err(self.0))
     }
 
@@ -29,7 +29,7 @@ impl<S: System> FileSystem<S> for Unavailable {
         Poll::Ready(Err(self.0))
     }
 
-    fn open(&self, _: &mut Call<'_, '_>, _: Ino, _: i32) -> Reply<Opened<S>> {
+    fn open(&self, _: &mut Call<'_, '_>, _: Ino, _: i32) -> Reply<Opened> {
         Poll::Ready(Err(self.0))
     }
 

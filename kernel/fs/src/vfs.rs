@@ -1,10 +1,10 @@
 //! The virtual file system: mounts, path walks, and the calls with paths.
 //!
 //! A [`Vfs`] is a tree of mounts. A call walks its path from the root or the current directory, one name at a
-//! time, and then makes a request to the file system of the last inode. For file systems whose replies may be
-//! cached, caches avoid many of these requests: a cache of names (`name_cache`), of attributes
-//! (`attr_cache`), and of small writes (`write_back`). A file system in memory does not need these caches; it
-//! has fast paths instead (`paths`).
+//! time, and then makes a request to the file system of the last inode. Caches avoid many of these requests:
+//! caches of names (`name_cache`) and of whole paths (`path_cache`), of attributes (`attr_cache`), and of
+//! small writes (`write_back`). The file systems say how long their replies may be cached. The contents of a
+//! file in memory are read and written without requests ([`Contents`](crate::Contents)).
 //!
 //! Calls are asynchronous functions, because a file system may keep a request pending. While a request is
 //! pending, the call holds no spinlock.
@@ -12,15 +12,22 @@
 //! Calls check what Linux checks for a privileged user: read-only mounts, but no permission bits.
 
 mod attr_cache;
+mod change_count;
 mod descriptor;
+mod immediate;
 mod listings;
 mod locks;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
 mod mount;
 mod name_cache;
 mod names;
+mod node;
 mod open;
 mod open_file;
-mod paths;
+mod path_cache;
+mod path_names;
 mod position;
 mod read_directory;
 mod walk;
@@ -29,18 +36,19 @@ mod write_back;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
-use crate::file_system::complete;
+use crate::file_system::{Capabilities, complete};
 use crate::system::Lock;
 use crate::{Attr, DescriptorTarget, FileSystem, FileType, Ino, SetAttr, StatFs, System};
-use mount::{Mount, Node};
+use mount::Mount;
 use name_cache::NameCache;
-use open_file::OpenNode;
+use node::Node;
+use path_cache::PathCache;
 use walk::LastLink;
 
 pub use descriptor::{DescriptorFile, Done, FileDescriptor};
@@ -48,7 +56,6 @@ pub use locks::FileLock;
 pub use mount::MountInfo;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
-pub use paths::{FoundFile, Start};
 
 /// Permission bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
@@ -72,27 +79,32 @@ impl Metadata {
     /// Returns the metadata in the format that programs see.
     #[must_use]
     pub const fn properties(&self) -> file_properties {
-        let attr = &self.attr;
-        file_properties {
-            ino: attr.number,
-            dev: self.device,
-            size: attr.size,
-            blocks: attr.blocks,
-            atime: attr.atime.seconds,
-            mtime: attr.mtime.seconds,
-            ctime: attr.ctime.seconds,
-            btime: attr.btime.seconds,
-            atime_nsec: attr.atime.nanoseconds,
-            mtime_nsec: attr.mtime.nanoseconds,
-            ctime_nsec: attr.ctime.nanoseconds,
-            btime_nsec: attr.btime.nanoseconds,
-            mode: attr.mode,
-            nlink: attr.nlink,
-            uid: attr.uid,
-            gid: attr.gid,
-            blksize: attr.block_size,
-            __reserved: 0,
-        }
+        properties(&self.attr, self.device)
+    }
+}
+
+/// Converts attributes to the format that programs see.
+#[inline]
+const fn properties(attr: &Attr, device: u64) -> file_properties {
+    file_properties {
+        ino: attr.number,
+        dev: device,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: attr.atime.seconds,
+        mtime: attr.mtime.seconds,
+        ctime: attr.ctime.seconds,
+        btime: attr.btime.seconds,
+        atime_nsec: attr.atime.nanoseconds,
+        mtime_nsec: attr.mtime.nanoseconds,
+        ctime_nsec: attr.ctime.nanoseconds,
+        btime_nsec: attr.btime.nanoseconds,
+        mode: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        blksize: attr.block_size,
+        __reserved: 0,
     }
 }
 
@@ -114,14 +126,21 @@ impl From<Symlinks> for LastLink {
     }
 }
 
+/// The current directory.
+#[derive(Debug)]
+struct Current<S: System> {
+    directory: Arc<Node<S>>,
+    /// Number of changes of the current directory, plus one. The path cache has it in place of the directory.
+    number: u64,
+}
+
 /// The virtual file system: the mounted file systems and the current directory.
 #[derive(Debug)]
 pub struct Vfs<S: System> {
     root: Arc<Node<S>>,
-    current: Lock<S, Arc<Node<S>>>,
+    current: Lock<S, Current<S>>,
     names: NameCache<S>,
-    /// Number of renames that have begun, and number of renames that have ended.
-    renames: [AtomicU64; 2],
+    paths: PathCache<S>,
     next_device: AtomicU64,
     /// Function that is called when writes are collected. `None` if no writes are to be collected.
     data_collected: Option<fn() -> bool>,
@@ -145,12 +164,12 @@ impl<S: System> Vfs<S> {
     pub fn new(root: Arc<dyn FileSystem<S>>) -> Result<Self, Errno> {
         let mount = S::arc(Mount::new(root, 1, (false, None), None)).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
-        let current = Mutex::new(Arc::clone(&root));
+        let current = Mutex::new(Current { directory: Arc::clone(&root), number: 1 });
         Ok(Self {
             root,
             current,
             names: NameCache::new(),
-            renames: [const { AtomicU64::new(0) }; 2],
+            paths: PathCache::new(),
             next_device: AtomicU64::new(2),
             data_collected: None,
             collecting: Mutex::new(Vec::new()),
@@ -189,9 +208,9 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let device = self.next_device.fetch_add(1, Relaxed);
+        let has_validity = file_system.capabilities().contains(Capabilities::ATTR_VALIDITY);
         // A read-only mount has no writes to collect.
-        let may_collect =
-            !is_read_only && file_system.has_validity() && self.write_back_mounts() < MAX_COLLECTING;
+        let may_collect = !is_read_only && has_validity && self.write_back_mounts() < MAX_COLLECTING;
         let data_collected = self.data_collected.filter(|_| may_collect);
         let options = (is_read_only, data_collected);
         let mount = Mount::new(file_system, device, options, Some(Arc::clone(&directory)));
@@ -201,7 +220,10 @@ impl<S: System> Vfs<S> {
             collecting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             collecting.push(Arc::clone(&mount));
         }
-        let added = directory.mount.add_submount(directory.ino, Arc::clone(&mount));
+        let root = Node::root(&mount)?;
+        let change = self.paths.begin_change();
+        let added = directory.mount.add_submount(directory.ino, root);
+        drop(change);
         if added.is_err() {
             self.collecting.lock().retain(|other| !Arc::ptr_eq(other, &mount));
         }
@@ -272,7 +294,7 @@ impl<S: System> Vfs<S> {
 
     /// Returns the directory at which relative paths begin.
     fn current_directory(&self) -> Arc<Node<S>> {
-        Arc::clone(&self.current.lock())
+        Arc::clone(&self.current.lock().directory)
     }
 
     /// Changes the current directory (`chdir`).
@@ -285,7 +307,10 @@ impl<S: System> Vfs<S> {
         if !node.is_directory() {
             return Err(Errno::ENOTDIR);
         }
-        let before = core::mem::replace(&mut *self.current.lock(), node);
+        let mut current = self.current.lock();
+        current.number += 1;
+        let before = core::mem::replace(&mut current.directory, node);
+        drop(current);
         drop(before);
         Ok(())
     }
@@ -322,22 +347,13 @@ impl<S: System> Vfs<S> {
         Ok(path)
     }
 
-    /// Returns the number of renames that have ended, and the number of renames that have begun.
-    fn renames(&self) -> (u64, u64) {
-        let [begun, ended] = &self.renames;
-        // The order of the loads matters: if the numbers are equal, no rename was in progress between the two
-        // loads.
-        let ended = ended.load(SeqCst);
-        (ended, begun.load(SeqCst))
-    }
-
     /// Returns the path that a directory had at one point in time during the call, even if other threads
     /// rename directories meanwhile.
     async fn path_of(&self, directory: Arc<Node<S>>) -> Result<Vec<u8>, Errno> {
         for _ in 0..MAX_PATH_TRIES {
-            let (ended, begun) = self.renames();
+            let before = self.paths.unchanged();
             let path = self.try_path_of(Arc::clone(&directory)).await;
-            if ended == begun && self.renames().1 == begun {
+            if before.is_some_and(|before| self.paths.is_still(before)) {
                 return path;
             }
         }
@@ -377,10 +393,8 @@ impl<S: System> Vfs<S> {
     /// `ENOENT` if the directory was removed; `ENOMEM`, `EIO`.
     pub async fn describe(&self, file: &OpenFile<S>) -> Result<DescriptorTarget, Errno> {
         let node = file.node();
-        if let OpenNode::Shared(directory) = node
-            && directory.is_directory()
-        {
-            return self.path_of(Arc::clone(directory)).await.map(DescriptorTarget::Path);
+        if node.is_directory() {
+            return self.path_of(Arc::clone(node)).await.map(DescriptorTarget::Path);
         }
         Ok(DescriptorTarget::Numbered(node.file_system().type_name(), node.attr().await?.number))
     }
@@ -391,7 +405,10 @@ impl<S: System> Vfs<S> {
     ///
     /// Those of a walk, `EIO`.
     pub async fn metadata(&self, path: &[u8], symlinks: Symlinks) -> Result<Metadata, Errno> {
-        let node = self.walk(path, symlinks.into()).await?.existing()?;
+        let node = match self.try_find(path) {
+            Some(node) => node,
+            None => self.walk(path, symlinks.into()).await?.existing()?,
+        };
         Ok(Metadata { attr: node.attr().await?, device: node.mount.device })
     }
 

@@ -1,7 +1,7 @@
 //! Conversions between the types of the file system interface and the structures of the protocol.
 
 use hermit_abi::S_IFMT;
-use hermit_fs::{Attr, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, Time};
+use hermit_fs::{Attr, Entry, FileType, Ino, Lookup, SetAttr, SetTime, StatFs, System, Time};
 use hermit_fuse::ROOT_NODE;
 use hermit_fuse::flags::SetattrValid;
 use hermit_fuse::reply::{self, AttrOut, EntryOut, StatfsOut};
@@ -61,20 +61,17 @@ pub(crate) fn attributes(ino: Ino, reply: &AttrOut) -> Result<Attr, Failure> {
 
 /// Converts an entry. The entry must have an inode. The root is an entry of no directory, so it is invalid
 /// here.
-pub(crate) fn entry(reply: &EntryOut) -> Result<Entry, Failure> {
+pub(crate) fn entry<S: System>(reply: &EntryOut) -> Result<Entry<S>, Failure> {
     if matches!(reply.nodeid, 0 | ROOT_NODE) {
         return Err(Failure::Invalid);
     }
     let attr_validity = validity(reply.attr_valid, reply.attr_valid_nsec);
-    Ok(Entry {
-        attr: attr(Ino(reply.nodeid), attr_validity, &reply.attr)?,
-        generation: reply.generation,
-        validity: validity(reply.entry_valid, reply.entry_valid_nsec),
-    })
+    let attr = attr(Ino(reply.nodeid), attr_validity, &reply.attr)?;
+    Ok(Entry::new(attr, validity(reply.entry_valid, reply.entry_valid_nsec)))
 }
 
 /// Converts the result of a lookup.
-pub(crate) fn lookup(reply: &EntryOut) -> Result<Lookup, Failure> {
+pub(crate) fn lookup<S: System>(reply: &EntryOut) -> Result<Lookup<S>, Failure> {
     if reply.nodeid == 0 {
         return Ok(Lookup::Absent { validity: validity(reply.entry_valid, reply.entry_valid_nsec) });
     }

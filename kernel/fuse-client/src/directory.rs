@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use core::task::{Poll, ready};
 
-use hermit_fs::{Call, DirEntry, Entry, FileType, OpenInode, Reply};
+use hermit_fs::{Call, DirEntry, EntriesPlus, FileType, OpenInode, Reply, System};
 use hermit_fuse::Opcode;
 use hermit_fuse::dirent::{Record, Records};
 use hermit_fuse::request::ReadIn;
@@ -27,17 +27,14 @@ const MAX_OFFSET: u64 = i64::MAX.cast_unsigned();
 /// Bit of a request's state, in addition to the offset. It is set if the request is `Readdirplus`.
 const PLUS: u64 = 1 << 63;
 
-/// Function that takes the entries of a reply, with references to their inodes.
-type Entries<'a> = dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()> + 'a;
-
 impl<T: Transport> FuseClient<T> {
     /// Reads a directory, starting at a position. Uses `Readdirplus` if the caller asks for it.
-    pub(crate) fn read_directory(
+    pub(crate) fn read_directory<S: System>(
         &self,
         call: &mut Call<'_, '_>,
         directory: OpenInode,
         (position, wants_plus): (u64, bool),
-        entries: &mut Entries<'_>,
+        entries: &mut EntriesPlus<'_, S>,
     ) -> Reply<()> {
         let handle = Handle::decode(directory.handle).directory()?;
         loop {
@@ -94,11 +91,11 @@ impl<T: Transport> FuseClient<T> {
     /// Passes the entries of a reply to the caller. Returns `Continue` with the offset of the next entry, or
     /// `Break` if the caller has stopped or the directory has ended. Drops the references to inodes of
     /// entries that it does not pass on.
-    fn pass_on(
+    fn pass_on<S: System>(
         &self,
         mut records: Records<'_>,
         offset: u64,
-        entries: &mut Entries<'_>,
+        entries: &mut EntriesPlus<'_, S>,
     ) -> Result<ControlFlow<(), u64>, Failure> {
         let (mut next, mut result) = (None, ControlFlow::Continue(()));
         for record in records.by_ref() {

@@ -14,8 +14,8 @@ use core::task::{Poll, ready};
 
 use hermit_abi::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, S_IFREG};
 use hermit_fs::{
-    Attr, Call, DirEntry, Entry, FileSystem, Ino, Lookup, Name, OpenInode, Opened, RenameFlags, Reply,
-    SetAttr, StatFs, System, WriteAt, Written,
+    Attr, Call, Capabilities, DirEntry, EntriesPlus, Entry, FileSystem, Ino, Lookup, Name, OpenInode, Opened,
+    RenameFlags, Reply, SetAttr, StatFs, System, WriteAt, Written,
 };
 use hermit_fuse::flags::FSYNC_DATASYNC;
 use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut};
@@ -69,7 +69,12 @@ impl<T: Transport> FuseClient<T> {
     }
 
     /// Makes a request with names. The reply is an entry.
-    fn request_entry(&self, call: &mut Call<'_, '_>, head: impl Fn() -> Head, data: &[u8]) -> Reply<Entry> {
+    fn request_entry<S: System>(
+        &self,
+        call: &mut Call<'_, '_>,
+        head: impl Fn() -> Head,
+        data: &[u8],
+    ) -> Reply<Entry<S>> {
         let extent = Extent { data, reply: size_of::<EntryOut>(), ..Extent::default() };
         self.with_space(call, |call| {
             self.request(call, &head, extent, |payload| convert::entry(&payload.all()?))
@@ -103,16 +108,13 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         "virtiofs"
     }
 
-    fn finds_parents(&self) -> bool {
-        // Some servers refuse `..`, and virtiofsd of QEMU 7.2 returns a second root node for it.
-        false
+    fn capabilities(&self) -> Capabilities {
+        // Some servers refuse `..`, and virtiofsd of QEMU 7.2 returns a second root node for it. A write
+        // request does not say whether it appends.
+        Capabilities::ATTR_VALIDITY
     }
 
-    fn has_validity(&self) -> bool {
-        true
-    }
-
-    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<S>> {
         let head = || Head::new(Opcode::Lookup, entry.parent.0, &()).with_name(entry.name);
         let found = self.with_space(call, |call| {
             self.request(call, head, Extent::reply(size_of::<EntryOut>()), |payload| {
@@ -168,7 +170,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened<S>)> {
+    ) -> Reply<(Entry<S>, u64)> {
         let head = || {
             let flags = open_flags(flags) | (O_CREAT | O_EXCL).cast_unsigned();
             let body = CreateIn { flags, mode: S_IFREG | permissions, ..CreateIn::default() };
@@ -181,18 +183,18 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
             }
             let entry = convert::entry(&payload.at(0)?)?;
             let opened: OpenOut = payload.at(size_of::<EntryOut>())?;
-            Ok((entry, Opened::Inode(Handle::new(&opened, false, false).encode()?)))
+            Ok((entry, Handle::new(&opened, false, false).encode()?))
         };
         self.with_space(call, |call| self.request(call, head, extent, parse))
     }
 
-    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry<S>> {
         let body = MkdirIn { mode: permissions, ..MkdirIn::default() };
         let head = || Head::new(Opcode::Mkdir, entry.parent.0, &body).with_name(entry.name);
         self.request_entry(call, head, &[])
     }
 
-    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry<S>> {
         let mut data = Vec::new();
         if call.ticket.is_none() {
             data.try_reserve_exact(target.len() + 1).map_err(|_| Errno::ENOMEM)?;
@@ -203,7 +205,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         self.request_entry(call, head, &data)
     }
 
-    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry<S>> {
         let body = LinkIn { oldnodeid: ino.0 };
         let head = || Head::new(Opcode::Link, entry.parent.0, &body).with_name(entry.name);
         self.request_entry(call, head, &[])
@@ -233,7 +235,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         self.with_space(call, |call| self.request_nothing(call, head))
     }
 
-    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened<S>> {
+    fn open(&self, call: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {
         let is_directory = flags & O_DIRECTORY != 0;
         let is_read_only = open_flags(flags) == 0;
         if is_read_only
@@ -252,10 +254,6 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
                 Ok(Opened::Inode(Handle::new(&opened, is_directory, is_read_only).encode()?))
             })
         })
-    }
-
-    fn can_change_appending(&self) -> bool {
-        false
     }
 
     fn release(&self, ino: Ino, handle: u64) {
@@ -361,7 +359,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         position: u64,
         entries: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Reply<()> {
-        self.read_directory(call, directory, (position, false), &mut |entry, inode| {
+        self.read_directory(call, directory, (position, false), &mut |entry, inode: Option<Entry<S>>| {
             if let Some(inode) = inode {
                 self.send_forget(inode.attr.ino.0, 1);
             }
@@ -374,7 +372,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         call: &mut Call<'_, '_>,
         directory: OpenInode,
         position: u64,
-        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+        entries: &mut EntriesPlus<'_, S>,
     ) -> Reply<()> {
         self.read_directory(call, directory, (position, self.listing.has_plus()), entries)
     }

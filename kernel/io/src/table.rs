@@ -16,7 +16,7 @@ use hermit_interface::Errno;
 use lock_api::{Mutex, MutexGuard, RawMutex};
 
 use self::bitmap::{Bitmap, FirstWord, WORD};
-use self::slots::{Contents, Slots};
+use self::slots::Slots;
 
 /// A file descriptor.
 pub type FileDescriptor = usize;
@@ -30,25 +30,22 @@ const MAX_DESCRIPTORS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 16 };
 /// Each descriptor has a slot with a lock of its own, so the use of a descriptor neither touches other
 /// descriptors nor takes a global lock. The lock `R` may be a spinlock: under the lock, no memory is
 /// allocated, and no value of a descriptor is dropped.
-///
-/// While one of the first 64 descriptors is not open, its slot may keep a `K`. The next value of the
-/// descriptor can be made from this `K`.
 #[derive(Debug)]
-pub struct DescriptorTable<R: RawMutex, T, K = ()> {
-    slots: Slots<R, T, K>,
+pub struct DescriptorTable<R: RawMutex, T> {
+    slots: Slots<R, T>,
     /// The first descriptors: a bit is set if the descriptor is open or reserved.
     first: FirstWord,
     /// The same for the further descriptors, counted from the first of them.
     others: Mutex<R, Bitmap>,
 }
 
-impl<R: RawMutex, T, K> Default for DescriptorTable<R, T, K> {
+impl<R: RawMutex, T> Default for DescriptorTable<R, T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
+impl<R: RawMutex, T> DescriptorTable<R, T> {
     /// Creates a table without open descriptors.
     #[must_use]
     pub const fn new() -> Self {
@@ -100,29 +97,8 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     pub fn fill_with(&self, descriptor: FileDescriptor, make: impl FnOnce() -> T) {
         if let Some(slot) = self.slots.get(descriptor) {
             // The descriptor is reserved, so its slot has no value, and nothing is dropped under the lock.
-            slot.lock().value = Some(make());
+            *slot.lock() = Some(make());
         }
-    }
-
-    /// Opens a reserved descriptor with the state that its slot has [kept](Self::take_and_keep). Does so only
-    /// if the slot has kept a state and `prepare` returns true for it. `make` converts the state to the
-    /// descriptor's value. Both functions are called while the lock of the slot is held. Returns true if the
-    /// descriptor is now open.
-    #[inline(always)]
-    pub fn fill_from_kept(
-        &self,
-        descriptor: FileDescriptor,
-        prepare: impl FnOnce(&mut K) -> bool,
-        make: impl FnOnce(K) -> T,
-    ) -> bool {
-        let Some(slot) = self.slots.get_first(descriptor) else { return false };
-        let mut slot = slot.lock();
-        if !slot.kept.as_mut().is_some_and(prepare) {
-            return false;
-        }
-        let Some(kept) = slot.kept.take() else { return false };
-        slot.value = Some(make(kept));
-        true
     }
 
     /// Frees a reserved descriptor.
@@ -146,14 +122,14 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     ///
     /// `EBADF` if the descriptor has no slot.
     #[inline]
-    pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T, K>, Errno> {
+    pub fn lock(&self, descriptor: FileDescriptor) -> Result<LockedSlot<'_, R, T>, Errno> {
         self.slots.get(descriptor).map(|slot| LockedSlot(slot.lock())).ok_or(Errno::EBADF)
     }
 
     /// Does [`Self::lock`] for one of the first 64 descriptors, if the lock is free. It calls no function, so
     /// that the caller need not save registers.
     #[inline(always)]
-    pub fn try_lock(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T, K>> {
+    pub fn try_lock(&self, descriptor: FileDescriptor) -> Option<LockedSlot<'_, R, T>> {
         self.slots.get_first(descriptor)?.try_lock().map(LockedSlot)
     }
 
@@ -174,7 +150,7 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     #[must_use]
     pub fn next_open(&self, from: FileDescriptor) -> Option<FileDescriptor> {
         let is_open = |descriptor: &FileDescriptor| {
-            self.slots.get(*descriptor).is_some_and(|slot| slot.lock().value.is_some())
+            self.slots.get(*descriptor).is_some_and(|slot| slot.lock().is_some())
         };
         (from..MAX_DESCRIPTORS).find(is_open)
     }
@@ -206,52 +182,31 @@ impl<R: RawMutex, T, K> DescriptorTable<R, T, K> {
     /// Does [`Self::remove`], but returns `None` if the descriptor is not open.
     #[inline]
     pub fn take(&self, descriptor: FileDescriptor) -> Option<T> {
-        let value = self.slots.get(descriptor)?.lock().value.take();
+        let value = self.slots.get(descriptor)?.lock().take();
         if value.is_some() {
             self.release(descriptor);
         }
         value
     }
-
-    /// Does [`Self::take`], and calls `split` with the value while the lock of the slot is held. If the slot
-    /// can keep a state for the next value of the descriptor, `split` also gets the place for this state.
-    /// Only slots of the first 64 descriptors can keep a state, and only if they do not keep one yet. Returns
-    /// the result of `split`. The caller drops the result.
-    #[inline(always)]
-    pub fn take_and_keep<L>(
-        &self,
-        descriptor: FileDescriptor,
-        split: impl FnOnce(T, Option<&mut Option<K>>) -> L,
-    ) -> Option<L> {
-        let Some(slot) = self.slots.get_first(descriptor) else {
-            return self.take(descriptor).map(|value| split(value, None));
-        };
-        let mut slot = slot.lock();
-        let Contents { value, kept } = &mut *slot;
-        let left = split(value.take()?, kept.is_none().then_some(kept));
-        drop(slot);
-        self.first.free(descriptor);
-        Some(left)
-    }
 }
 
 /// A descriptor's slot whose lock is held.
 #[derive(Debug)]
-pub struct LockedSlot<'a, R: RawMutex, T, K = ()>(MutexGuard<'a, R, Contents<T, K>>);
+pub struct LockedSlot<'a, R: RawMutex, T>(MutexGuard<'a, R, Option<T>>);
 
-impl<R: RawMutex, T, K> LockedSlot<'_, R, T, K> {
+impl<R: RawMutex, T> LockedSlot<'_, R, T> {
     /// Returns the value of the descriptor, or `None` if the descriptor is not open.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
-        self.0.value.as_ref()
+        self.0.as_ref()
     }
 
     /// Returns the value of the descriptor for changes, or `None` if the descriptor is not open.
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        self.0.value.as_mut()
+        self.0.as_mut()
     }
 }
 

@@ -16,10 +16,10 @@ use core::hash::{BuildHasher as _, Hasher as _};
 use hashbrown::DefaultHashBuilder;
 use hermit_interface::{Errno, to_usize};
 
-use super::words::is_same;
+use crate::short_string::is_same;
 use crate::{FileType, Ino};
 
-pub(super) use entry_name::{EntryName, MAX_SHORT};
+pub(super) use entry_name::EntryName;
 
 /// Number of bits of a key that a branch decodes.
 const BITS: u32 = 4;
@@ -71,15 +71,6 @@ pub(super) struct Removed {
 /// A place for a new entry. The memory for the entry is already reserved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Vacancy(u64);
-
-/// Result of looking for a name to be added.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    /// The name exists, and its entry has this inode.
-    Taken(Ino),
-    /// The name does not exist, and there is room for its entry.
-    Vacant(Vacancy),
-}
 
 /// A directory.
 #[derive(Debug)]
@@ -144,34 +135,22 @@ impl Directory {
         position(entries, hash, name).map(|position| &entries[position]).ok_or(Errno::ENOENT)
     }
 
-    /// Finds the inode of the entry with a name. If there is no such entry, makes room for one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::prepare`], but not `EEXIST`.
-    #[inline]
-    pub(super) fn find_or_prepare(&mut self, name: &[u8]) -> Result<Place, Errno> {
-        let hash = self.hash(name);
-        let entries = self.root.list(hash);
-        if let Some(position) = position(entries, hash, name) {
-            return Ok(Place::Taken(entries[position].ino));
-        }
-        let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
-        let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
-        self.root.reserve(key)?;
-        Ok(Place::Vacant(Vacancy(key)))
-    }
-
     /// Makes room for an entry with a new name, so that [`Self::insert`] needs no memory.
     ///
     /// # Errors
     ///
     /// `EEXIST` if the name exists, `ENOMEM`; `ENOSPC` if there are 128 names of the same hash.
+    #[inline]
     pub(super) fn prepare(&mut self, name: &[u8]) -> Result<Vacancy, Errno> {
-        match self.find_or_prepare(name)? {
-            Place::Taken(_) => Err(Errno::EEXIST),
-            Place::Vacant(vacancy) => Ok(vacancy),
+        let hash = self.hash(name);
+        let entries = self.root.list(hash);
+        if position(entries, hash, name).is_some() {
+            return Err(Errno::EEXIST);
         }
+        let is_free = |key: &u64| entries.iter().all(|entry| entry.key != *key);
+        let key = (hash..=hash | SEQUENCE).find(is_free).ok_or(Errno::ENOSPC)?;
+        self.root.reserve(key)?;
+        Ok(Vacancy(key))
     }
 
     /// Adds an entry in a place that was [prepared](Self::prepare) for its name. No entry was added or

@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use hermit_abi::file_properties;
 use hermit_interface::Errno;
 
 use super::directory::Directory;
 use crate::contents::{Contents, Times};
 use crate::system::BLOCK_SIZE;
-use crate::{Attr, FileType, Ino, System, Time};
+use crate::types::FOREVER;
+use crate::{Attr, Entry, FileType, Ino, System, Time};
 
 /// Number of bytes that are counted for each name. For the first name, this includes the inode. It is rounded
 /// up, so that the ramfs never uses more memory than is counted.
@@ -105,33 +105,13 @@ impl<S: System> Inode<S> {
         self.change_times(|times| times.changed(now));
     }
 
-    /// Returns the properties in the format that programs see, as [`Metadata`](crate::Metadata) converts them
-    /// from the [attributes](Self::attr), but without an intermediate copy of the attributes.
-    #[inline]
-    pub(super) fn properties(&self, ino: Ino, device: u64) -> file_properties {
-        let (size, allocated, Times { atime, mtime, ctime, btime, .. }) = self.sizes_and_times();
-        file_properties {
-            ino: ino.0,
-            dev: device,
-            size,
-            blocks: allocated / 512,
-            atime: atime.seconds,
-            mtime: mtime.seconds,
-            ctime: ctime.seconds,
-            btime: btime.seconds,
-            atime_nsec: atime.nanoseconds,
-            mtime_nsec: mtime.nanoseconds,
-            ctime_nsec: ctime.nanoseconds,
-            btime_nsec: btime.nanoseconds,
-            mode: self.file_type().mode() | self.permissions,
-            nlink: self.nlink,
-            uid: 0,
-            gid: 0,
-            blksize: BLOCK_SIZE,
-            __reserved: 0,
-        }
+    /// Returns the inode as an entry. The caller has taken a reference to it.
+    #[inline(always)]
+    pub(super) fn entry(&self, ino: Ino) -> Entry<S> {
+        Entry { attr: self.attr(ino), validity: FOREVER, contents: self.contents() }
     }
 
+    #[inline(always)]
     pub(super) fn attr(&self, ino: Ino) -> Attr {
         let (size, allocated, Times { atime, mtime, ctime, btime, .. }) = self.sizes_and_times();
         Attr {
@@ -154,7 +134,7 @@ impl<S: System> Inode<S> {
 
     /// Returns the contents, if this is a regular file.
     #[inline]
-    pub(super) fn contents(&self) -> Option<Arc<Contents<S>>> {
+    fn contents(&self) -> Option<Arc<Contents<S>>> {
         match &self.body {
             Body::File(contents) => Some(Arc::clone(contents)),
             Body::Directory(..) | Body::Symlink(..) => None,

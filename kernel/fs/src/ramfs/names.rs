@@ -17,7 +17,7 @@ use super::table::LockedSlot;
 use crate::contents::{Contents, Times};
 use crate::file_system::Name;
 use crate::system::copied;
-use crate::{DirEntry, Entry, FileType, FoundInode, Ino, System, Time};
+use crate::{DirEntry, Entry, FileType, Ino, System, Time};
 
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
@@ -25,13 +25,14 @@ const MAX_LINKS: u32 = u32::MAX - 1;
 /// A new inode, and the name and time for its entry.
 #[derive(Debug)]
 struct NewInode {
-    found: FoundInode,
+    ino: Ino,
+    file_type: FileType,
     name: EntryName,
     now: Time,
 }
 
 impl<S: System> RamFs<S> {
-    pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry, Errno> {
+    pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry<S>, Errno> {
         if entry.name == b".." {
             return self.parent(entry.parent);
         }
@@ -40,7 +41,7 @@ impl<S: System> RamFs<S> {
     }
 
     /// Returns the parent of a directory. The parent of the root is the root itself.
-    fn parent(&self, ino: Ino) -> Result<Entry, Errno> {
+    fn parent(&self, ino: Ino) -> Result<Entry<S>, Errno> {
         // The lock order is parent before child, so the child is unlocked before its parent is locked. While
         // the names are locked, the child cannot move in between.
         let _names = self.names.lock();
@@ -49,22 +50,17 @@ impl<S: System> RamFs<S> {
     }
 
     /// Takes a reference to an inode.
-    fn refer(&self, ino: Ino) -> Result<Entry, Errno> {
-        let mut slot = self.inodes.lock(ino)?;
-        let generation = slot.generation;
-        let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
-        inode.references += 1;
-        Ok(Entry { attr: inode.attr(ino), generation, validity: 0 })
+    fn refer(&self, ino: Ino) -> Result<Entry<S>, Errno> {
+        self.with(ino, |inode| {
+            inode.references += 1;
+            Ok(inode.entry(ino))
+        })
     }
 
-    pub(super) fn add_file(
-        &self,
-        entry: Name<'_>,
-        permissions: u32,
-    ) -> Result<(Entry, Arc<Contents<S>>), Errno> {
-        let contents = self.new_contents(&[], S::now())?;
-        let file = Arc::clone(&contents);
-        Ok((self.add(entry, |_| Body::File(file), permissions)?, contents))
+    #[inline(always)]
+    pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry<S>, Errno> {
+        let contents = self.new_contents(&[], S::coarse_now())?;
+        self.add(entry, |_| Body::File(contents), permissions)
     }
 
     /// Creates the contents of a file.
@@ -72,42 +68,32 @@ impl<S: System> RamFs<S> {
         Contents::new(base, &self.usage, now).ok_or(Errno::ENOMEM)
     }
 
-    pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry, Errno> {
+    pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry<S>, Errno> {
         let body = |now| Body::Directory(Directory::new(entry.parent), Times::new(now));
         self.add(entry, body, permissions)
     }
 
-    pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry, Errno> {
+    pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry<S>, Errno> {
         let target = copied(target)?.into_boxed_slice();
         self.add(entry, |now| Body::Symlink(target, Times::new(now)), 0o777)
     }
 
     /// Creates an inode with a name.
+    #[inline(always)]
     pub(super) fn add(
         &self,
         entry: Name<'_>,
         body: impl FnOnce(Time) -> Body<S>,
         permissions: u32,
-    ) -> Result<Entry, Errno> {
-        let FoundInode { ino, generation, .. } = self.add_inode(entry, body, permissions)?;
-        self.with(ino, |inode| Ok(Entry { attr: inode.attr(ino), generation, validity: 0 }))
-    }
-
-    /// Creates an inode with a name, but does not return its attributes.
-    pub(super) fn add_inode(
-        &self,
-        entry: Name<'_>,
-        body: impl FnOnce(Time) -> Body<S>,
-        permissions: u32,
-    ) -> Result<FoundInode, Errno> {
+    ) -> Result<Entry<S>, Errno> {
         let new = self.new_inode(entry.name, body, permissions)?;
-        let found = new.found;
+        let ino = new.ino;
         let names = self.names.lock();
         let added = self.insert_new(entry, new);
         drop(names);
         // If the entry could not be added, the inode is freed.
-        added.inspect_err(|_| self.update(found.ino, |inode| (inode.nlink, inode.references) = (0, 0)))?;
-        Ok(found)
+        added.inspect_err(|_| self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0)))?;
+        self.with(ino, |inode| Ok(inode.entry(ino)))
     }
 
     /// Creates an inode and a copy of its name. This may allocate memory, so the names are not locked.
@@ -118,22 +104,22 @@ impl<S: System> RamFs<S> {
         body: impl FnOnce(Time) -> Body<S>,
         permissions: u32,
     ) -> Result<NewInode, Errno> {
-        let now = S::now();
+        let now = S::coarse_now();
         let name = EntryName::new(name)?;
         let body = body(now);
         let (file_type, size) = (body.file_type(), NAME_SIZE + body.charged());
         self.usage.charge(size)?;
         let inserted = self.inodes.insert(|| Inode::new(body, permissions));
-        let (ino, generation) = inserted.inspect_err(|_| self.usage.release(size))?;
-        Ok(NewInode { found: FoundInode { ino, generation, file_type }, name, now })
+        let ino = inserted.inspect_err(|_| self.usage.release(size))?;
+        Ok(NewInode { ino, file_type, name, now })
     }
 
     /// Adds an entry for a new inode. Names are locked.
     fn insert_new(&self, entry: Name<'_>, new: NewInode) -> Result<(), Errno> {
-        let NewInode { found, name, now } = new;
+        let NewInode { ino, file_type, name, now } = new;
         self.with(entry.parent, |parent| {
             let vacancy = parent.existing_directory()?.prepare(entry.name)?;
-            insert(parent, vacancy, name, (found.ino, found.file_type), now)
+            insert(parent, vacancy, name, (ino, file_type), now)
         })
     }
 
@@ -163,13 +149,13 @@ impl<S: System> RamFs<S> {
         })
     }
 
-    pub(super) fn add_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
+    pub(super) fn add_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry<S>, Errno> {
         self.usage.charge(NAME_SIZE)?;
         self.add_charged_link(ino, entry).inspect_err(|_| self.usage.release(NAME_SIZE))
     }
 
-    fn add_charged_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry, Errno> {
-        let now = S::now();
+    fn add_charged_link(&self, ino: Ino, entry: Name<'_>) -> Result<Entry<S>, Errno> {
+        let now = S::coarse_now();
         let name = EntryName::new(entry.name)?;
         let _names = self.names.lock();
         let vacancy = self.prepare_entry(entry)?;
@@ -197,7 +183,7 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn remove_file(&self, entry: Name<'_>) -> Result<(), Errno> {
-        let now = S::now();
+        let now = S::coarse_now();
         let names = self.names.lock();
         let (ino, slot) = self.with(entry.parent, |parent| self.remove_file_from(parent, entry.name, now))?;
         drop(names);
@@ -217,10 +203,8 @@ impl<S: System> RamFs<S> {
     ) -> Result<(Ino, LockedSlot<'_, S, Inode<S>>), Errno> {
         let ino = parent.directory()?.remove_file(name)?.ino;
         parent.note_modified(now);
-        // Both the directory and the inode are locked here, as `PathCache` requires.
         let mut slot = self.inodes.lock(ino)?;
-        slot.lost_names += 1;
-        let inode = slot.inode.as_mut().ok_or(Errno::ENOENT)?;
+        let inode = slot.as_mut().ok_or(Errno::ENOENT)?;
         inode.nlink -= 1;
         if inode.nlink > 0 {
             self.usage.release(NAME_SIZE);
@@ -233,14 +217,12 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn remove_directory(&self, entry: Name<'_>) -> Result<(), Errno> {
-        let now = S::now();
+        let now = S::coarse_now();
         let names = self.names.lock();
         self.check_empty(self.entry(entry)?.0)?;
-        let change = self.paths.begin_change();
         let removed = self.remove_entry(entry, now)?;
         let nameless = self.remove_name(removed.ino, now);
         self.keep_parent(nameless);
-        drop(change);
         drop(names);
         self.drop_reference(nameless);
         Ok(())

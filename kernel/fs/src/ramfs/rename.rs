@@ -9,12 +9,10 @@ use crate::{FileType, Ino, System, Time};
 
 impl<S: System> RamFs<S> {
     pub(super) fn rename_entry(&self, from: Name<'_>, to: Name<'_>, flags: RenameFlags) -> Result<(), Errno> {
-        let now = S::now();
+        let now = S::coarse_now();
         let name = EntryName::new(to.name)?;
         let names = self.names.lock();
-        let change = self.paths.begin_change();
         let replaced = self.rename_locked(from, (to, name), flags, now);
-        drop(change);
         drop(names);
         replaced?.into_iter().for_each(|ino| self.drop_reference(ino));
         Ok(())

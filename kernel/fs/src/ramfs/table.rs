@@ -2,8 +2,7 @@
 //!
 //! The table has two levels of fixed size above the slots, so it grows without moving slots. However many
 //! inodes there are, each part of the table has at most a few pages, and is allocated without a lock. Free
-//! slots form a linked list through the slots themselves. A slot keeps its counters when its inode is freed,
-//! so the generation distinguishes inodes that have the same number one after the other.
+//! slots form a linked list through the slots themselves.
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug};
@@ -24,21 +23,10 @@ const CHUNK: usize = 64;
 const CHUNKS: usize = 512;
 const DIRECTORIES: usize = 512;
 
-/// A slot of the table.
-#[derive(Debug)]
-pub(super) struct Slot<T> {
-    /// Number of inodes that had this slot before.
-    pub(super) generation: u64,
-    /// Number of names that inodes of this slot have lost, other than by changes of directories
-    /// ([`PathCache`](super::path_cache::PathCache)).
-    pub(super) lost_names: u64,
-    /// The inode; `None` in a free slot.
-    pub(super) inode: Option<T>,
-}
-
 /// A slot with its lock, and a link that the lock of the free numbers protects.
 struct TableSlot<S: System, T> {
-    slot: Lock<S, Slot<T>>,
+    /// The inode; `None` in a free slot.
+    slot: Lock<S, Option<T>>,
     /// The next number in the list of free slots, while this slot is free; [`NO_NUMBER`] at the end of the
     /// list.
     next_free: AtomicU64,
@@ -48,7 +36,7 @@ struct TableSlot<S: System, T> {
 const NO_NUMBER: u64 = 0;
 
 /// A slot whose lock is held.
-pub(super) type LockedSlot<'a, S, T> = MutexGuard<'a, <S as System>::RawLock, Slot<T>>;
+pub(super) type LockedSlot<'a, S, T> = MutexGuard<'a, <S as System>::RawLock, Option<T>>;
 
 /// Slots that are allocated together.
 type Chunk<S, T> = [TableSlot<S, T>; CHUNK];
@@ -126,24 +114,16 @@ impl<S: System, T> Table<S, T> {
         directory.get(chunk).and_then(OnceBox::get)?.get(slot)
     }
 
-    /// Allocates a number and constructs its inode in place. Returns the number and its generation.
+    /// Allocates a number and constructs its inode in place. Returns the number.
     ///
     /// # Errors
     ///
     /// `ENOSPC` if there are 2^24 inodes, `ENOMEM`.
     #[inline]
-    pub(super) fn insert(&self, make: impl FnOnce() -> T) -> Result<(Ino, u64), Errno> {
+    pub(super) fn insert(&self, make: impl FnOnce() -> T) -> Result<Ino, Errno> {
         let (ino, mut slot) = self.allocate()?;
-        slot.inode = Some(make());
-        Ok((ino, slot.generation))
-    }
-
-    /// Does [`Self::insert`] if that needs no memory.
-    #[inline(always)]
-    pub(super) fn try_insert(&self, make: impl FnOnce() -> T) -> Option<(Ino, u64)> {
-        let (ino, mut slot) = self.try_allocate().ok()?;
-        slot.inode = Some(make());
-        Some((ino, slot.generation))
+        *slot = Some(make());
+        Ok(ino)
     }
 
     /// Allocates a number and locks its slot.
@@ -180,10 +160,7 @@ impl<S: System, T> Table<S, T> {
         let directory = self.directories.get(directory).ok_or(Errno::ENOSPC)?;
         let directory = get_or_allocate(directory, || boxed(OnceBox::new))?;
         let chunk = directory.get(chunk).ok_or(Errno::ENOSPC)?;
-        let slot = || TableSlot {
-            slot: Mutex::new(Slot { generation: 0, lost_names: 0, inode: None }),
-            next_free: AtomicU64::new(NO_NUMBER),
-        };
+        let slot = || TableSlot { slot: Mutex::new(None), next_free: AtomicU64::new(NO_NUMBER) };
         get_or_allocate(chunk, || boxed(slot)).map(drop)
     }
 
@@ -213,25 +190,22 @@ mod tests {
     use std::vec::Vec;
 
     fn free(table: &Table<TestSystem, usize>, ino: Ino) -> Option<usize> {
-        let mut slot = table.lock(ino).unwrap();
-        slot.generation += 1;
-        let inode = slot.inode.take();
-        drop(slot);
+        let inode = table.lock(ino).unwrap().take();
         table.release(ino);
         inode
     }
 
     #[test]
-    fn released_numbers_are_used_again_with_another_generation() {
+    fn released_numbers_are_used_again() {
         let table: Table<TestSystem, usize> = Table::new().unwrap();
-        let inos: Vec<Ino> = (0..3 * CHUNK).map(|inode| table.insert(|| inode).unwrap().0).collect();
+        let inos: Vec<Ino> = (0..3 * CHUNK).map(|inode| table.insert(|| inode).unwrap()).collect();
         assert_eq!((inos[0], table.count()), (Ino::ROOT, 3 * CHUNK as u64));
         assert_eq!((free(&table, inos[7]), free(&table, inos[100])), (Some(7), Some(100)));
         assert_eq!(table.count(), 3 * CHUNK as u64 - 2);
-        assert_eq!(table.insert(|| 1000), Ok((inos[100], 1)));
-        assert_eq!(table.insert(|| 1001), Ok((inos[7], 1)));
-        assert_eq!(table.insert(|| 1002), Ok((Ino(inos.len() as u64 + 1), 0)));
-        assert_eq!(table.lock(inos[8]).unwrap().inode, Some(8));
+        assert_eq!(table.insert(|| 1000), Ok(inos[100]));
+        assert_eq!(table.insert(|| 1001), Ok(inos[7]));
+        assert_eq!(table.insert(|| 1002), Ok(Ino(inos.len() as u64 + 1)));
+        assert_eq!(*table.lock(inos[8]).unwrap(), Some(8));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::inode::NAME_SIZE;
 use crate::testing::{TestSystem, run, vfs};
-use crate::{PAGE_SIZE, RamFs};
+use crate::{OpenedPath, PAGE_SIZE, RamFs};
 use alloc::sync::Arc;
 use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
 use hermit_interface::Errno;
@@ -51,10 +51,7 @@ fn further_names_and_targets_count_until_they_are_removed() {
 fn full_file_system_fails_only_calls_that_add_to_it() {
     const CREATE: i32 = O_CREAT | O_WRONLY;
     let (_, vfs) = vfs(SIZE);
-    let open = |path: &[u8], flags| match vfs.try_open(path, flags, 0o666) {
-        Some(opened) => opened.map(drop),
-        None => run(vfs.open(path, flags, 0o666)).map(drop),
-    };
+    let open = |path: &[u8], flags| run(vfs.open(path, flags, 0o666)).map(drop);
     run(vfs.create_directory(b"/d", 0o755)).unwrap();
     run(vfs.create_directory(b"/other", 0o755)).unwrap();
     run(vfs.create_symlink(b"d", b"/link")).unwrap();
@@ -75,7 +72,7 @@ fn full_file_system_fails_only_calls_that_add_to_it() {
 fn branches_above_the_pages_of_sparse_files_count() {
     let (ramfs, vfs) = vfs(1 << 20);
     let used = || (1 << 20) - ramfs.usage.limit_and_free().1;
-    let opened = vfs.try_open(b"/x", O_CREAT | O_WRONLY, 0o666).expect("no walk").unwrap();
+    let Ok(OpenedPath::File(opened)) = run(vfs.open(b"/x", O_CREAT | O_WRONLY, 0o666)) else { panic!() };
     let page = |number: u64| opened.write_at(number * PAGE_SIZE as u64, b"x");
     assert_eq!((run(page(0)), used()), (Ok(1), NAME_SIZE + 4096));
     // The tree has seven levels. The paths to its first and to its last page have one branch in common.

@@ -4,52 +4,57 @@
 //! The hash of a name selects its bucket. Each bucket has a lock of its own, so there is no global lock, and
 //! holds the most recently used names. An entry may also say that a name does not exist.
 //!
-//! The reply to a lookup may be older than a change of the name that this machine has made since the request.
-//! So each bucket counts changes by this machine. A reply is not stored if the count has changed since the
-//! request.
+//! A change of a name ([`NameCache::begin_change`]) takes the name out of the cache before the request is
+//! made, and no reply to a lookup that overlaps with the change is stored. So the cache never knows a name
+//! that this machine has changed since. Changes by other machines are seen when the validity ends.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
-use core::hash::BuildHasher as _;
 use core::mem;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::SeqCst;
 
-use hashbrown::DefaultHashBuilder;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
-use super::mount::Node;
+use super::change_count::{Change, ChangeCount, Unchanged};
+use super::node::Node;
 use crate::System;
-use crate::system::{Lock, allocated, copied};
+use crate::file_system::Capabilities;
+use crate::short_string::Digest;
+use crate::system::{Lock, allocated, copied, fence};
+use crate::types::FOREVER;
 
-/// Number of buckets.
-const BUCKETS: usize = 128;
+/// Number of buckets. The models have few, since loom tracks each of them.
+const BUCKETS: usize = if cfg!(loom) { 2 } else { 128 };
 
 /// Maximum number of names in a bucket. It is small because a cached name keeps inodes in use, and a server
 /// may have few inodes.
 const WAYS: usize = 4;
 
+/// Returns true if a deadline, a time of the [clock](System::monotonic), has passed.
+#[inline]
+pub(super) fn is_expired<S: System>(deadline: u64) -> bool {
+    deadline != FOREVER && S::monotonic() >= deadline
+}
+
 /// The cached names of all mounts.
 #[derive(Debug)]
 pub(super) struct NameCache<S: System> {
-    /// Allocated when the first name is stored.
-    buckets: OnceBox<Buckets<S>>,
-    /// Number of changes of names by this machine, in all buckets.
-    changes: AtomicU64,
-    hasher: DefaultHashBuilder,
+    buckets: [Bucket<S>; BUCKETS],
 }
-
-type Buckets<S> = [Lock<S, Bucket<S>>; BUCKETS];
 
 #[derive(Debug)]
 struct Bucket<S: System> {
-    /// Number of changes of names by this machine.
-    changes: u64,
-    /// The names, the most recently used one first.
-    names: [Option<CachedName<S>>; WAYS],
+    /// Counts changes by this machine.
+    changes: ChangeCount,
+    /// Allocated when the first name is stored.
+    names: OnceBox<[Lock<S, Names<S>>; 1]>,
 }
+
+/// Names, the most recently used one first.
+#[derive(Debug)]
+struct Names<S: System>([Option<CachedName<S>>; WAYS]);
 
 #[derive(Debug)]
 struct CachedName<S: System> {
@@ -68,25 +73,42 @@ struct CachedName<S: System> {
 /// Result of looking for a name in the cache.
 #[derive(Debug)]
 pub(super) enum Known<S: System> {
-    /// The inode of the name; `None` if the name does not exist.
-    Name(Option<Arc<Node<S>>>),
+    /// The inode of the name, or `None` if the name does not exist; and the time at which this becomes
+    /// invalid.
+    Name(Option<Arc<Node<S>>>, u64),
     /// The name is not cached and must be looked up.
     Nothing(Lookup),
 }
 
-/// A lookup in progress, with the number of changes and the time at its start.
+/// A lookup in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookup {
     bucket: usize,
-    changes: u64,
+    /// Count of changes in the bucket at the start.
+    before: Option<Unchanged>,
+}
+
+/// A listing in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListingStart {
+    /// Count of changes of names on the mount at the start.
+    before: Option<Unchanged>,
     started: u64,
 }
 
-/// A listing in progress, with the number of changes and the time at its start.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ListingStart {
-    changes: u64,
-    started: u64,
+/// A change of a name in progress. Dropping it ends the change.
+#[derive(Debug)]
+pub(super) struct NameChange<'a, S: System> {
+    _of_bucket: Change<'a>,
+    _of_mount: Option<Change<'a>>,
+    removed: Option<CachedName<S>>,
+}
+
+impl<S: System> NameChange<'_, S> {
+    /// Returns the node that the cache had for the name.
+    pub(super) fn node(&self) -> Option<&Arc<Node<S>>> {
+        self.removed.as_ref()?.node.as_ref()
+    }
 }
 
 /// Result of adding a name of a listing.
@@ -99,33 +121,63 @@ pub(super) enum Listed {
     NoRoom,
 }
 
+/// Returns the deadline of a reply to a request that was made at `started`.
+const fn deadline(started: u64, validity: u64) -> u64 {
+    started.saturating_add(validity)
+}
+
 impl<S: System> CachedName<S> {
     fn is(&self, directory: &Node<S>, name: &[u8]) -> bool {
         self.directory.is_same(directory) && *self.name == *name
     }
 }
 
-impl<S: System> Bucket<S> {
-    fn position(&self, directory: &Node<S>, name: &[u8]) -> Option<usize> {
-        self.names.iter().position(|cached| cached.as_ref().is_some_and(|cached| cached.is(directory, name)))
+/// Marks the node of a name that is no longer cached. The lock of the bucket is held.
+fn forget_node<S: System>(cached: Option<&CachedName<S>>) {
+    if let Some(node) = cached.and_then(|cached| cached.node.as_ref()) {
+        node.set_named(false);
+    }
+}
+
+impl<S: System> Names<S> {
+    const fn new() -> Self {
+        Self([const { None }; WAYS])
     }
 
-    /// Takes a name out of the bucket. The caller drops the name after it has released the lock.
-    fn take(&mut self, directory: &Node<S>, name: &[u8]) -> Option<CachedName<S>> {
+    fn position(&self, directory: &Node<S>, name: &[u8]) -> Option<usize> {
+        self.0.iter().position(|cached| cached.as_ref().is_some_and(|cached| cached.is(directory, name)))
+    }
+
+    /// Moves a name to the first place, and returns it.
+    fn use_first(&mut self, directory: &Node<S>, name: &[u8]) -> Option<&mut CachedName<S>> {
         let position = self.position(directory, name)?;
-        self.names.get_mut(position)?.take()
+        self.0.get_mut(..=position)?.rotate_right(1);
+        self.0.first_mut()?.as_mut()
+    }
+
+    /// Removes a name. The caller drops it after it has released the lock.
+    fn remove(&mut self, directory: &Node<S>, name: &[u8]) -> Option<CachedName<S>> {
+        let position = self.position(directory, name)?;
+        let removed = self.0.get_mut(position)?.take();
+        forget_node(removed.as_ref());
+        removed
     }
 
     /// Inserts a name as the most recently used one. If there is no room, removes and returns the least
     /// recently used name.
-    fn put_first(&mut self, mut cached: Option<CachedName<S>>) -> Option<CachedName<S>> {
-        for place in &mut self.names {
-            mem::swap(place, &mut cached);
-            if cached.is_none() {
+    fn put_first(&mut self, cached: CachedName<S>) -> Option<CachedName<S>> {
+        if let Some(node) = &cached.node {
+            node.set_named(true);
+        }
+        let mut moved = Some(cached);
+        for place in &mut self.0 {
+            mem::swap(place, &mut moved);
+            if moved.is_none() {
                 break;
             }
         }
-        cached
+        forget_node(moved.as_ref());
+        moved
     }
 
     /// Adds a name of a listing unless the bucket already has it. The name gets an empty place, replaces an
@@ -139,77 +191,111 @@ impl<S: System> Bucket<S> {
         let is_unused = |other: &CachedName<S>| other.is_listed && other.directory.is_same(&cached.directory);
         let is_free =
             |place: &Option<CachedName<S>>| place.as_ref().is_none_or(|other| now >= other.deadline);
-        let free = self.names.iter().position(is_free);
+        let free = self.0.iter().position(is_free);
         let is_older = |place: &Option<CachedName<S>>| !place.as_ref().is_some_and(is_unused);
-        let place = free.or_else(|| self.names.iter().rposition(is_older).filter(|place| *place > 0));
-        match place.and_then(|place| self.names.get_mut(place)) {
-            Some(place) => (place.replace(cached), Listed::Done),
+        let place = free.or_else(|| self.0.iter().rposition(is_older).filter(|place| *place > 0));
+        match place.and_then(|place| self.0.get_mut(place)) {
+            Some(place) => {
+                forget_node(place.as_ref());
+                if let Some(node) = &cached.node {
+                    node.set_named(true);
+                }
+                (place.replace(cached), Listed::Done)
+            }
             None => (Some(cached), Listed::NoRoom),
         }
     }
 }
 
+impl<S: System> Bucket<S> {
+    fn new() -> Self {
+        Self { changes: ChangeCount::new(), names: OnceBox::new() }
+    }
+
+    /// Returns the names, if any were stored.
+    #[inline]
+    fn names(&self) -> Option<&Lock<S, Names<S>>> {
+        let [names] = self.names.get()?;
+        Some(names)
+    }
+
+    /// Returns the names, for a change that is counted already. If it returns `None`, no insertion that
+    /// overlaps with the change stores a name.
+    #[inline]
+    fn names_to_change(&self) -> Option<&Lock<S, Names<S>>> {
+        self.names().or_else(|| {
+            // Pairs with the fence of `names_to_insert`. Either the names are seen here, or the insertion
+            // sees that the change has begun.
+            fence(SeqCst);
+            self.names()
+        })
+    }
+
+    /// Returns the names. The first call allocates them. Returns `None` without memory. The caller checks the
+    /// count of changes afterwards.
+    fn names_to_insert(&self) -> Option<&Lock<S, Names<S>>> {
+        let names = allocated(&self.names, || Mutex::new(Names::new())).first();
+        // See `names_to_change`.
+        fence(SeqCst);
+        names
+    }
+}
+
 impl<S: System> NameCache<S> {
     pub(super) fn new() -> Self {
-        Self { buckets: OnceBox::new(), changes: AtomicU64::new(0), hasher: DefaultHashBuilder::default() }
+        Self { buckets: core::array::from_fn(|_| Bucket::new()) }
     }
 
-    /// Returns the buckets. The first call allocates them. Without memory, the result is empty.
-    fn buckets(&self) -> &[Lock<S, Bucket<S>>] {
-        let new = || Mutex::new(Bucket { changes: 0, names: [const { None }; WAYS] });
-        allocated(&self.buckets, new)
+    #[inline(always)]
+    fn bucket_of(directory: &Node<S>, name: &[u8]) -> usize {
+        // Names that share a bucket only displace each other from the cache, so the hash need not be secret.
+        Digest::of(name).index(directory.ino.0 ^ directory.mount.device, BUCKETS)
     }
 
-    fn bucket_of(&self, directory: &Node<S>, name: &[u8]) -> usize {
-        // The remainder is below the number of buckets, so the conversion cannot fail.
-        let key = (directory.mount.device, directory.ino.0, name);
-        usize::try_from(self.hasher.hash_one(key) % BUCKETS as u64).unwrap_or(0)
+    #[inline]
+    fn bucket(&self, index: usize) -> &Bucket<S> {
+        &self.buckets[index % BUCKETS]
     }
 
     /// Looks for a name in a directory.
     pub(super) fn find(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Known<S> {
-        let now = S::monotonic();
-        let bucket = self.bucket_of(directory, name);
-        let mut lookup = Lookup { bucket, changes: 0, started: now };
-        let Some(lock) = self.buckets().get(bucket) else { return Known::Nothing(lookup) };
+        let index = Self::bucket_of(directory, name);
+        let bucket = self.bucket(index);
+        let lookup = Lookup { bucket: index, before: bucket.changes.unchanged() };
+        let Some(lock) = bucket.names() else { return Known::Nothing(lookup) };
         let mut names = lock.lock();
-        lookup.changes = names.changes;
-        let Some(mut cached) = names.take(directory, name) else { return Known::Nothing(lookup) };
+        let Some(cached) = names.use_first(directory, name) else { return Known::Nothing(lookup) };
         // After a directory was moved, cached nodes of its subdirectories may still have the old node of the
         // directory as their parent. From the old node, `..` would lead to the directory that it was moved
         // from.
-        let is_valid = now < cached.deadline
-            && cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
-        if !is_valid {
-            drop(names);
-            drop(cached);
+        let is_current = cached.node.as_ref().is_none_or(|node| node.is_directly_below(directory));
+        let (node, deadline) = (cached.node.clone(), cached.deadline);
+        let is_first_use = mem::take(&mut cached.is_listed);
+        drop(names);
+        // The clock is read without the lock.
+        if !is_current || is_expired::<S>(deadline) {
+            let removed = lock.lock().remove(directory, name);
+            drop(removed);
             return Known::Nothing(lookup);
         }
-        let node = cached.node.clone();
-        let is_first_use = mem::take(&mut cached.is_listed);
-        // `put_first` returns `None`, because taking the name out has left room for it.
-        let none = names.put_first(Some(cached));
-        drop(names);
-        drop(none);
         // Only the use of a file counts: a program that opens subdirectories does not necessarily look at
         // files.
         if is_first_use && node.as_ref().is_some_and(|node| !node.is_directory()) {
             directory.mount.listings.note_use();
         }
-        Known::Name(node)
+        Known::Name(node, deadline)
     }
 
     /// Notes the start of a listing. Called before the directory is read.
-    pub(super) fn start_listing(&self) -> ListingStart {
-        ListingStart { changes: self.changes.load(Acquire), started: S::monotonic() }
+    pub(super) fn start_listing(directory: &Node<S>) -> ListingStart {
+        ListingStart { before: directory.mount.name_changes.unchanged(), started: S::monotonic() }
     }
 
     /// Returns true if the cache already has a name that a listing has found.
     pub(super) fn is_kept(&self, start: ListingStart, directory: &Node<S>, name: &[u8]) -> bool {
-        let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return false };
-        let bucket = lock.lock();
-        let cached =
-            bucket.position(directory, name).and_then(|position| bucket.names.get(position)?.as_ref());
+        let Some(lock) = self.bucket(Self::bucket_of(directory, name)).names() else { return false };
+        let names = lock.lock();
+        let cached = names.position(directory, name).and_then(|position| names.0.get(position)?.as_ref());
         cached.is_some_and(|cached| start.started < cached.deadline)
     }
 
@@ -222,75 +308,74 @@ impl<S: System> NameCache<S> {
         node: Arc<Node<S>>,
         validity: u64,
     ) -> Listed {
-        let deadline = start.started.saturating_add(validity);
-        let lock = self.buckets().get(self.bucket_of(directory, name));
+        let lock = self.bucket(Self::bucket_of(directory, name)).names_to_insert();
         let (Some(lock), Ok(copy)) = (lock, copied(name)) else { return Listed::NoRoom };
-        let name = copy.into_boxed_slice();
         let cached = CachedName {
             directory: Arc::clone(directory),
-            name,
+            name: copy.into_boxed_slice(),
             node: Some(node),
-            deadline,
+            deadline: deadline(start.started, validity),
             is_listed: true,
         };
-        let mut bucket = lock.lock();
-        let (dropped, result) = if self.changes.load(Acquire) == start.changes {
-            bucket.add_listed(cached, start.started)
-        } else {
-            (Some(cached), Listed::Done)
-        };
-        drop(bucket);
+        let mut names = lock.lock();
+        // A change is counted before it takes the lock of the bucket to remove the name. So either the count
+        // differs here, or the change removes the name that is added here.
+        let is_unchanged = start.before.is_some_and(|before| directory.mount.name_changes.is_still(before));
+        let (dropped, result) =
+            if is_unchanged { names.add_listed(cached, start.started) } else { (Some(cached), Listed::Done) };
+        drop(names);
         drop(dropped);
         result
     }
 
-    /// Stores the inode of a name. It stays valid for `validity` nanoseconds after the start of the lookup.
+    /// Stores the inode of a name, which is valid until `deadline`.
     pub(super) fn insert(
         &self,
         lookup: Lookup,
         (directory, name): (&Arc<Node<S>>, &[u8]),
         node: Option<&Arc<Node<S>>>,
-        validity: u64,
+        deadline: u64,
     ) {
-        if validity == 0 {
-            return;
-        }
-        let (Some(lock), Ok(copy)) = (self.buckets().get(lookup.bucket), copied(name)) else { return };
+        let bucket = self.bucket(lookup.bucket);
+        let (Some(lock), Ok(copy)) = (bucket.names_to_insert(), copied(name)) else { return };
         let cached = CachedName {
             directory: Arc::clone(directory),
             name: copy.into_boxed_slice(),
             node: node.cloned(),
-            deadline: lookup.started.saturating_add(validity),
+            deadline,
             is_listed: false,
         };
-        let mut bucket = lock.lock();
-        let removed = if bucket.changes == lookup.changes {
-            let before = bucket.take(directory, name);
-            (before, bucket.put_first(Some(cached)))
+        let mut names = lock.lock();
+        let removed = if lookup.before.is_some_and(|before| bucket.changes.is_still(before)) {
+            let before = names.remove(directory, name);
+            (before, names.put_first(cached))
         } else {
             (None, Some(cached))
         };
-        drop(bucket);
+        drop(names);
         drop(removed);
     }
 
-    /// Removes a name, after this machine has changed it.
-    pub(super) fn remove(&self, directory: &Node<S>, name: &[u8]) {
-        let Some(lock) = self.buckets().get(self.bucket_of(directory, name)) else { return };
-        // The change is counted before the lock is taken. So a concurrent listing either sees the new count,
-        // or has already inserted its name, which is removed below.
-        self.changes.fetch_add(1, Release);
-        let mut bucket = lock.lock();
-        bucket.changes += 1;
-        let removed = bucket.take(directory, name);
-        drop(bucket);
-        drop(removed);
+    /// Begins a change of a name by this machine: removes the name, and keeps lookups from storing it until
+    /// the change ends.
+    pub(super) fn begin_change<'a>(&'a self, directory: &'a Node<S>, name: &[u8]) -> NameChange<'a, S> {
+        let bucket = self.bucket(Self::bucket_of(directory, name));
+        // The change is counted before the lock is taken: see `insert_listed`.
+        let _of_bucket = bucket.changes.begin();
+        // Only listings of servers look at the count of the mount.
+        let mount = &directory.mount;
+        let _of_mount = mount.has(Capabilities::ATTR_VALIDITY).then(|| mount.name_changes.begin());
+        let removed = bucket.names_to_change().and_then(|lock| lock.lock().remove(directory, name));
+        NameChange { _of_bucket, _of_mount, removed }
     }
 
     /// Removes all names.
     pub(super) fn clear(&self) {
-        for lock in self.buckets.get().map_or(&[][..], |buckets| buckets) {
-            let removed = mem::replace(&mut lock.lock().names, [const { None }; WAYS]);
+        for lock in self.buckets.iter().filter_map(Bucket::names) {
+            let mut names = lock.lock();
+            names.0.iter().for_each(|cached| forget_node(cached.as_ref()));
+            let removed = mem::replace(&mut *names, Names::new());
+            drop(names);
             drop(removed);
         }
     }

@@ -1,19 +1,19 @@
 //! Calls that create, remove and rename names.
 //!
 //! Each call walks to its name, checks what Linux checks above the file system (mount points, trailing
-//! slashes, read-only mounts), and makes one request. Afterwards it removes the changed names from the name
-//! cache and the changed inodes from the attribute cache, also if the request has failed: a server may fail
-//! after it has made the change. A rename of a directory also updates the parents that nodes remember.
+//! slashes, read-only mounts), and makes one request. The changed names are removed from the caches before
+//! the request, and the changed attributes after it, also if the request has failed: a server may fail after
+//! it has made the change. A rename of a directory also updates the parents that nodes remember.
 
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering::SeqCst;
 
 use hermit_interface::{Errno, MAX_PATH};
 
-use super::mount::Node;
+use super::name_cache::NameChange;
+use super::node::Node;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
-use crate::file_system::complete;
+use crate::file_system::{Capabilities, complete};
 use crate::{Entry, RenameFlags, System};
 
 /// Returns true if something is mounted on the last directory of a walk.
@@ -33,14 +33,13 @@ impl<S: System> Vfs<S> {
         Ok(walked)
     }
 
-    /// Updates the caches after a request to create a name, and returns the result of the request.
+    /// Ends the change of a name that a request was to create, and returns the result of the request.
     fn end_creation(
-        &self,
+        change: NameChange<'_, S>,
         parent: &Node<S>,
-        name: &[u8],
-        created: Result<Entry, Errno>,
+        created: Result<Entry<S>, Errno>,
     ) -> Result<(), Errno> {
-        self.forget_name(parent, name, None);
+        Self::end_change(change, parent, None);
         parent.file_system().forget(created?.attr.ino, 1);
         Ok(())
     }
@@ -54,8 +53,9 @@ impl<S: System> Vfs<S> {
         let walked = self.walk_to_new(path).await?;
         let (parent, name) = (&walked.parent, walked.name());
         let permissions = permissions & 0o1777 & !UMASK;
+        let change = self.names.begin_change(parent, name);
         let created = complete(|call| parent.file_system().mkdir(call, parent.name(name), permissions)).await;
-        self.end_creation(parent, name, created)
+        Self::end_creation(change, parent, created)
     }
 
     /// Creates a symbolic link at `path`.
@@ -76,8 +76,9 @@ impl<S: System> Vfs<S> {
             return Err(Errno::ENOENT);
         }
         let (parent, name) = (&walked.parent, walked.name());
+        let change = self.names.begin_change(parent, name);
         let created = complete(|call| parent.file_system().symlink(call, parent.name(name), target)).await;
-        self.end_creation(parent, name, created)
+        Self::end_creation(change, parent, created)
     }
 
     /// Creates another name of a file (`link`). If `existing` leads to a symbolic link, `path` becomes
@@ -99,9 +100,10 @@ impl<S: System> Vfs<S> {
         if node.is_directory() {
             return Err(Errno::EPERM);
         }
+        let change = self.names.begin_change(parent, name);
         let created = complete(|call| parent.file_system().link(call, node.ino, parent.name(name))).await;
         node.mount.forget_attr(node.ino);
-        self.end_creation(parent, name, created)
+        Self::end_creation(change, parent, created)
     }
 
     /// Removes a name that does not lead to a directory (`unlink`).
@@ -110,20 +112,26 @@ impl<S: System> Vfs<S> {
     ///
     /// Those of a walk and of [`FileSystem::unlink`](crate::FileSystem::unlink).
     pub async fn remove_file(&self, path: &[u8]) -> Result<(), Errno> {
-        let walked = self.walk(path, LastLink::Keep).await?;
+        let walked = self.walk(path, LastLink::Unknown).await?;
         if !walked.has_proper_name() {
             return Err(Errno::EISDIR);
         }
-        walked.parent.mount.check_writable()?;
-        let is_directory = walked.node.as_ref().ok_or(Errno::ENOENT)?.is_directory();
-        match (is_directory, walked.has_slash) {
-            (true, _) => return Err(Errno::EISDIR),
-            (false, true) => return Err(Errno::ENOTDIR),
-            (false, false) => {}
-        }
         let (parent, name) = (&walked.parent, walked.name());
+        parent.mount.check_writable()?;
+        // The inode is needed only for its cached attributes, and for the error after a slash.
+        let node = if parent.mount.attrs().is_some() || walked.has_slash {
+            Some(self.lookup(parent, name).await?.node)
+        } else {
+            None
+        };
+        match &node {
+            Some(node) if node.is_directory() => return Err(Errno::EISDIR),
+            Some(_) if walked.has_slash => return Err(Errno::ENOTDIR),
+            _ => {}
+        }
+        let change = self.names.begin_change(parent, name);
         let result = complete(|call| parent.file_system().unlink(call, parent.name(name))).await;
-        self.forget_name(parent, name, walked.node.as_deref());
+        Self::end_change(change, parent, node.as_deref());
         result
     }
 
@@ -151,8 +159,9 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let (parent, name) = (&walked.parent, walked.name());
+        let change = self.names.begin_change(parent, name);
         let result = complete(|call| parent.file_system().rmdir(call, parent.name(name))).await;
-        self.forget_name(parent, name, walked.node.as_deref());
+        Self::end_change(change, parent, walked.node.as_deref());
         result
     }
 
@@ -184,16 +193,17 @@ impl<S: System> Vfs<S> {
         }
         let file_system = from.parent.file_system();
         let (old, new) = (from.parent.name(from.name()), to.parent.name(to.name()));
-        let [begun, ended] = &self.renames;
-        begun.fetch_add(1, SeqCst);
+        let is_of_directory = [&from, &to].into_iter().any(Walked::is_directory);
+        let of_paths = is_of_directory.then(|| self.paths.begin_change());
+        let changes = [&from, &to].map(|end| self.names.begin_change(&end.parent, end.name()));
         let result = complete(|call| file_system.rename(call, old, new, flags)).await;
         if result.is_ok() {
             self.note_rename(&from, &to, flags.contains(RenameFlags::EXCHANGE));
         }
-        ended.fetch_add(1, SeqCst);
-        for end in [&from, &to] {
-            self.forget_name(&end.parent, end.name(), end.node.as_deref());
+        for (change, end) in changes.into_iter().zip([&from, &to]) {
+            Self::end_change(change, &end.parent, end.node.as_deref());
         }
+        drop(of_paths);
         result
     }
 
@@ -206,7 +216,7 @@ impl<S: System> Vfs<S> {
         let exchanged = to.node.as_ref().filter(|_| is_exchange);
         let moves = from.node.iter().map(|node| (node, &to.parent));
         for (node, parent) in moves.chain(exchanged.map(|node| (node, &from.parent))) {
-            if node.is_directory() && !node.file_system().finds_parents() {
+            if node.is_directory() && !node.mount.has(Capabilities::FINDS_PARENTS) {
                 self.current_directory().note_move(node, parent);
             }
         }

@@ -6,12 +6,13 @@ use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_TRUNC};
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, Object};
 
-use super::mount::{Mount, Node};
+use super::mount::Mount;
+use super::node::Node;
 use super::open_file::OpenFile;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
 use crate::file_system::{Call, Opened, complete};
-use crate::{FileType, SetAttr, System};
+use crate::{Entry, FileType, SetAttr, System};
 
 /// Result of opening a path.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub enum OpenedPath<S: System> {
     Object(Arc<dyn Object>),
 }
 
-const fn is_for_writing(flags: i32) -> bool {
+pub(super) const fn is_for_writing(flags: i32) -> bool {
     flags & ACCESS_MODE != 0
 }
 
@@ -52,6 +53,9 @@ impl<S: System> Vfs<S> {
         // Error of the failed creation after which the name cache was emptied. The cache is emptied only
         // once.
         let mut full = None;
+        if !is_exclusive && let Some(node) = self.try_find(path) {
+            return self.open_existing(&node, flags).await;
+        }
         loop {
             let walked = self.walk(path, last).await?;
             // Linux does not create a regular file at a path that ends in a slash.
@@ -80,7 +84,7 @@ impl<S: System> Vfs<S> {
     /// Opens an inode. If memory or descriptors are short, empties the name cache and tries once more.
     async fn open_existing(&self, node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
         match open_existing(node, flags).await {
-            Err(error) if node.mount.has_validity() && self.make_room(error) => {
+            Err(error) if node.contents().is_none() && self.make_room(error) => {
                 open_existing(node, flags).await
             }
             opened => opened,
@@ -97,29 +101,43 @@ impl<S: System> Vfs<S> {
         let (parent, name) = (&walked.parent, walked.name());
         parent.mount.check_writable()?;
         let permissions = permissions & 0o7777 & !UMASK;
+        // The memory is allocated first. A call that fails must leave no new file.
+        let new = NewFile::allocate(parent, flags)?;
+        let change = self.names.begin_change(parent, name);
         let create = |call: &mut Call<'_, '_>| {
             parent.file_system().create(call, parent.name(name), permissions, flags)
         };
         let created = complete(create).await;
-        self.forget_name(parent, name, None);
-        let (entry, opened) = created?;
-        let node = Node::of_entry(&parent.mount, &entry).inspect_err(|_| {
-            if let Opened::Inode(handle) = &opened {
-                parent.file_system().release(entry.attr.ino, *handle);
-            }
-        });
-        let result = node.and_then(|node| open_path(node, opened, flags));
-        if result.is_err() {
-            // A call that fails must leave no new file. But another thread may meanwhile have given the name
-            // to another file, which must stay. `unlink_path` removes the name only if it still leads to the
-            // new file. A file system on a server does not have `unlink_path`: there, the empty file stays.
-            let stops = parent.mount.submount_bits();
-            let found = entry.found();
-            if parent.file_system().unlink_path(parent.ino, name, stops, Some(found)).is_some() {
-                self.forget_name(parent, name, None);
-            }
+        Self::end_change(change, parent, None);
+        let (mut entry, handle) = created?;
+        Ok(OpenedPath::File(new.fill(parent, &mut entry, handle, flags)))
+    }
+}
+
+/// An open file for a file that is about to be created.
+pub(super) struct NewFile<S: System>(Arc<OpenFile<S>>);
+
+impl<S: System> NewFile<S> {
+    pub(super) fn allocate(parent: &Node<S>, flags: i32) -> Result<Self, Errno> {
+        OpenFile::without_handle(Node::allocate(&parent.mount)?, flags).map(Self)
+    }
+
+    /// Opens the file that was created, with the handle that the file system gave to it.
+    #[inline]
+    pub(super) fn fill(
+        self,
+        parent: &Arc<Node<S>>,
+        entry: &mut Entry<S>,
+        handle: u64,
+        flags: i32,
+    ) -> Arc<OpenFile<S>> {
+        let Self(mut file) = self;
+        // This is the only reference.
+        if let Some(file) = Arc::get_mut(&mut file) {
+            file.set_entry(parent, entry);
+            file.set_handle(handle, flags);
         }
-        result
+        file
     }
 }
 
@@ -152,15 +170,17 @@ async fn open_existing<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<Ope
 }
 
 async fn open_node<S: System>(node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+    if node.contents().is_some() {
+        return OpenFile::without_handle(Arc::clone(node), flags).map(OpenedPath::File);
+    }
     let flags = if node.is_directory() { flags | O_DIRECTORY } else { flags };
     let opened = complete(|call| node.file_system().open(call, node.ino, flags)).await?;
     open_path(Arc::clone(node), opened, flags)
 }
 
-fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened<S>, flags: i32) -> Result<OpenedPath<S>, Errno> {
+fn open_path<S: System>(node: Arc<Node<S>>, opened: Opened, flags: i32) -> Result<OpenedPath<S>, Errno> {
     Ok(match opened {
         Opened::Inode(handle) => OpenedPath::File(OpenFile::new(node, handle, flags)?),
-        Opened::Memory(contents) => OpenedPath::File(OpenFile::in_memory(node, contents, flags)?),
         Opened::Object(object) => OpenedPath::Object(object),
     })
 }

@@ -6,13 +6,11 @@
 //!
 //! The contents of a file in memory need no requests: an open file reads and writes them itself. The
 //! functions with `try_` in their names are fast paths, which never wait and may be called under a spinlock.
-//! Opening and closing a file of a file system in memory needs no request. Such an open file can be
-//! [retired](OpenFile::try_retire) and used again for another file, which saves `open` an allocation.
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::mem::MaybeUninit;
-use core::ops::{ControlFlow, Deref};
+use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -23,11 +21,11 @@ use hermit_io::{ACCESS_MODE, Access, Object, Positioned, ReadBuffer};
 use super::Metadata;
 use super::descriptor::DescriptorFile;
 use super::locks::{FileLock, Held};
-use super::mount::{Mount, Node};
+use super::node::Node;
 use super::position::Position;
 use super::write_back::Opening;
-use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::{Contents, DirEntry, Entry, FileType, Found, Ino, SetAttr, StatFs, System, Transfer};
+use crate::file_system::{Capabilities, OpenInode, WriteAt, Written, complete};
+use crate::{DirEntry, Entry, FileType, SetAttr, StatFs, System, Transfer};
 
 /// Reference point of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,35 +38,13 @@ pub enum Whence {
     End,
 }
 
-/// The inode of an open file.
-#[derive(Debug)]
-pub(super) enum OpenNode<S: System> {
-    /// An inode to which only this open file refers. The file system has opened it without a handle, so it is
-    /// not released. Never a directory.
-    Own(Node<S>),
-    Shared(Arc<Node<S>>),
-}
-
-impl<S: System> Deref for OpenNode<S> {
-    type Target = Node<S>;
-
-    #[inline]
-    fn deref(&self) -> &Node<S> {
-        match self {
-            Self::Own(node) => node,
-            Self::Shared(node) => node,
-        }
-    }
-}
-
 /// An open file or directory, with a position and flags. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
-    /// The contents of a regular file in memory. They are dropped before the inode, which counts their
-    /// memory.
-    contents: Option<Arc<Contents<S>>>,
-    node: OpenNode<S>,
+    node: Arc<Node<S>>,
     inode: OpenInode,
+    /// True if the drop of this open file releases the inode in the file system. False for a file in memory.
+    has_handle: bool,
     /// Access mode of the `open` call.
     access_mode: i32,
     /// True if writes append (`O_APPEND`).
@@ -76,10 +52,8 @@ pub struct OpenFile<S: System> {
     /// Number of writes, and the number of the last write whose errors were reported.
     writes: AtomicU64,
     reported: AtomicU64,
-    /// True if the open file is retired. Then it has no reference to the inode.
-    is_retired: bool,
     /// The opening in the file system, if writes of this open file are collected. Its drop releases the
-    /// inode. If `None`, the drop of this open file releases the inode.
+    /// inode.
     opening: Option<Arc<Opening<S>>>,
     /// The advisory lock.
     lock: Held,
@@ -87,110 +61,67 @@ pub struct OpenFile<S: System> {
 }
 
 impl<S: System> OpenFile<S> {
-    /// Creates an open file for an opened inode. Without memory, it releases the inode.
+    /// Creates an open file for an inode that the file system has opened. Without memory, it releases the
+    /// inode.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
-        let inode = OpenInode { ino: node.ino, handle };
-        let is_collected = node.mount.write_back.is_some() && flags & ACCESS_MODE != 0;
-        let opening =
-            if is_collected { Opening::new(Arc::<Node<S>>::clone(&node), inode, flags)? } else { None };
-        S::arc(Self::of(OpenNode::Shared(node), None, inode, flags, opening)).ok_or(Errno::ENOMEM)
+        let (ino, mount) = (node.ino, Arc::clone(&node.mount));
+        let mut file =
+            Self::without_handle(node, flags).inspect_err(|_| mount.file_system.release(ino, handle))?;
+        if let Some(file) = Arc::get_mut(&mut file) {
+            file.set_handle(handle, flags);
+        }
+        Ok(file)
     }
 
-    /// Creates an open file for a regular file in memory.
+    /// Creates an open file for an inode that the file system need not open: a regular file in memory.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn in_memory(
-        node: Arc<Node<S>>,
-        contents: Arc<Contents<S>>,
-        flags: i32,
-    ) -> Result<Arc<Self>, Errno> {
-        let inode = OpenInode { ino: node.ino, handle: 0 };
-        S::arc(Self::of(OpenNode::Shared(node), Some(contents), inode, flags, None)).ok_or(Errno::ENOMEM)
-    }
-
-    /// Creates an open file for an inode that a path leads to. The file system has opened the inode without a
-    /// handle, and the inode is not a directory. The open file takes over the reference to the inode. Without
-    /// memory, the reference is dropped.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline(always)]
-    pub(super) fn of_found(mount: &Arc<Mount<S>>, found: Found<S>, flags: i32) -> Result<Arc<Self>, Errno> {
-        let Found { inode: found, contents } = found;
-        let inode = OpenInode { ino: found.ino, handle: 0 };
-        let make = || Self::of(OpenNode::Own(Node::new(mount, found)), contents, inode, flags, None);
-        S::arc_with(make).ok_or_else(|| {
-            drop(Node::new(mount, found));
-            Errno::ENOMEM
-        })
-    }
-
-    #[inline(always)]
-    const fn of(
-        node: OpenNode<S>,
-        contents: Option<Arc<Contents<S>>>,
-        inode: OpenInode,
-        flags: i32,
-        opening: Option<Arc<Opening<S>>>,
-    ) -> Self {
-        Self {
-            contents,
+    #[inline]
+    pub(super) fn without_handle(node: Arc<Node<S>>, flags: i32) -> Result<Arc<Self>, Errno> {
+        let make = || Self {
+            inode: OpenInode { ino: node.ino, handle: 0 },
             node,
-            inode,
+            has_handle: false,
             access_mode: flags & ACCESS_MODE,
             is_appending: AtomicBool::new(flags & O_APPEND != 0),
             writes: AtomicU64::new(0),
             reported: AtomicU64::new(0),
-            is_retired: false,
-            opening,
+            opening: None,
             lock: Held::new(),
             position: Position::new(),
+        };
+        S::arc_with(make).ok_or(Errno::ENOMEM)
+    }
+
+    /// Makes the node of this open file, which nothing else refers to, refer to the inode of an entry in the
+    /// directory `parent`.
+    pub(super) fn set_entry(&mut self, parent: &Arc<Node<S>>, entry: &mut Entry<S>) {
+        self.inode.ino = entry.attr.ino;
+        if let Some(node) = Arc::get_mut(&mut self.node) {
+            node.set_entry(parent, entry);
         }
     }
 
-    /// Retires an open file that a fast path has opened: drops its reference to the inode. Returns true on
-    /// success. It fails if errors must be reported, if the file holds an advisory lock, or if memory would
-    /// be freed, because the caller holds a spinlock.
-    ///
-    /// After success, the caller may use the open file only for [`Self::reuse`].
-    #[inline]
-    pub fn try_retire(&mut self) -> bool {
-        let OpenNode::Own(node) = &self.node else { return false };
-        if self.is_dirty() || self.lock.is_held() || !node.mount.file_system.try_forget(node.ino) {
-            return false;
+    /// Notes the handle that the file system has given to this opening, unless the file is in memory.
+    pub(super) fn set_handle(&mut self, handle: u64, flags: i32) {
+        let node = &self.node;
+        if node.contents().is_some() {
+            return;
         }
-        // This frees nothing: the inode still has a name, and refers to the contents, too.
-        self.contents = None;
-        self.is_retired = true;
-        true
+        self.inode.handle = handle;
+        if node.mount.write_back.is_some() && flags & ACCESS_MODE != 0 {
+            self.opening = Opening::new(Arc::<Node<S>>::clone(node), self.inode, flags);
+        }
+        self.has_handle = self.opening.is_none();
     }
 
-    /// Uses a retired open file again, for an inode that a path leads to. Takes over the reference to the
-    /// inode. Returns true on success. It fails if the inode is on another mount than the previous inode.
-    #[inline(always)]
-    pub(super) fn reuse(&mut self, mount: &Arc<Mount<S>>, found: &mut Found<S>, flags: i32) -> bool {
-        let OpenNode::Own(node) = &mut self.node else { return false };
-        if !Arc::ptr_eq(&node.mount, mount) {
-            return false;
-        }
-        (node.ino, node.file_type) = (found.inode.ino, found.inode.file_type);
-        self.contents = found.contents.take();
-        self.is_retired = false;
-        self.inode.ino = found.inode.ino;
-        self.access_mode = flags & ACCESS_MODE;
-        *self.is_appending.get_mut() = flags & O_APPEND != 0;
-        self.position.store_exclusive(0);
-        true
-    }
-
-    pub(super) const fn node(&self) -> &OpenNode<S> {
+    pub(super) const fn node(&self) -> &Arc<Node<S>> {
         &self.node
     }
 
@@ -234,7 +165,7 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        if let Some(contents) = &self.contents {
+        if let Some(contents) = self.node.contents() {
             contents.read(offset, buffer);
             return Ok(());
         }
@@ -291,7 +222,7 @@ impl<S: System> OpenFile<S> {
     }
 
     async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
-        if let Some(contents) = &self.contents {
+        if let Some(contents) = self.node.contents() {
             return poll_fn(|context| contents.poll_write(context, start, bytes)).await;
         }
         let mount = &self.node.mount;
@@ -440,11 +371,11 @@ impl<S: System> OpenFile<S> {
     pub(super) async fn read_entries(
         &self,
         is_plus: bool,
-        mut entries: impl FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+        mut entries: impl FnMut(DirEntry<'_>, Option<Entry<S>>) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
         let mut position = self.position.acquire().await?;
         let mut next = position.offset;
-        let mut take = |entry: DirEntry<'_>, inode: Option<Entry>| {
+        let mut take = |entry: DirEntry<'_>, inode: Option<Entry<S>>| {
             let behind = entry.next;
             entries(entry, inode)?;
             next = behind;
@@ -519,12 +450,12 @@ impl<S: System> DescriptorFile<S> for OpenFile<S> {
         if !access.reads {
             return None;
         }
-        self.contents.as_ref()?.try_read(offset, buffer, access)
+        self.node.contents()?.try_read(offset, buffer, access)
     }
 
     fn try_write(&self, offset: u64, bytes: &[u8]) -> Option<Transfer<S>> {
         self.check_writable().ok()?;
-        self.contents.as_ref()?.try_write(self.write_position(offset), bytes, self.access())
+        self.node.contents()?.try_write(self.write_position(offset), bytes, self.access())
     }
 }
 
@@ -538,7 +469,8 @@ impl<S: System> Object for OpenFile<S> {
 
     fn set_status_flags(&self, flags: i32) -> Result<(), Errno> {
         let is_appending = flags & O_APPEND != 0;
-        if is_appending != self.is_appending.load(Relaxed) && !self.node.file_system().can_change_appending()
+        if is_appending != self.is_appending.load(Relaxed)
+            && !self.node.mount.has(Capabilities::APPEND_CHANGES)
         {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -557,19 +489,8 @@ impl<S: System> Drop for OpenFile<S> {
         if self.lock.is_held() {
             self.unlock();
         }
-        if self.is_retired
-            && let OpenNode::Own(node) = &mut self.node
-        {
-            // `try_retire` has dropped the reference to the inode. The drop of the node must not drop it
-            // again, so the node becomes the root, which needs no reference.
-            node.ino = Ino::ROOT;
-        }
-        // An `OpenNode::Own` and a file in memory were opened without a handle, so they are not released.
-        if let OpenNode::Shared(node) = &self.node
-            && self.opening.is_none()
-            && self.contents.is_none()
-        {
-            node.mount.file_system.release(self.inode.ino, self.inode.handle);
+        if self.has_handle {
+            self.node.file_system().release(self.inode.ino, self.inode.handle);
         }
     }
 }

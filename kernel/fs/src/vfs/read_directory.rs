@@ -7,9 +7,8 @@ use core::ops::ControlFlow;
 use hermit_interface::Errno;
 
 use super::attr_cache::AttrRequest;
-use super::mount::Node;
-use super::name_cache::{Listed, ListingStart};
-use super::open_file::OpenNode;
+use super::name_cache::{Listed, ListingStart, NameCache};
+use super::node::Node;
 use super::{OpenFile, Vfs};
 use crate::{DirEntry, Entry, System};
 
@@ -25,19 +24,19 @@ impl<S: System> Vfs<S> {
         file: &OpenFile<S>,
         mut entries: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<(), Errno> {
-        let OpenNode::Shared(directory) = file.node() else { return Err(Errno::ENOTDIR) };
+        let directory = file.node();
         let mount = &directory.mount;
         let (true, Some(attrs)) = (mount.listings.ask(), mount.attrs()) else {
             return file.read_directory(entries).await;
         };
-        let (start, request) = (self.names.start_listing(), attrs.request());
+        let (start, request) = (NameCache::start_listing(directory), attrs.request());
         // The end of the directory is noted only once: in the call that reads the last entries. The call
         // after it reads no entries, so `is_whole` stays false.
         let (mut is_whole, mut is_full) = (false, false);
-        let take = |entry: DirEntry<'_>, inode: Option<Entry>| {
+        let take = |entry: DirEntry<'_>, inode: Option<Entry<S>>| {
             is_full = !mount.listings.ask();
             if let Some(inode) = inode {
-                self.keep_listed(start, (directory, entry.name), &inode, request);
+                self.keep_listed(start, (directory, entry.name), inode, request);
             }
             let result = if is_full { ControlFlow::Break(()) } else { entries(entry) };
             is_whole = result.is_continue();
@@ -58,21 +57,21 @@ impl<S: System> Vfs<S> {
         &self,
         start: ListingStart,
         (directory, name): (&Arc<Node<S>>, &[u8]),
-        inode: &Entry,
+        inode: Entry<S>,
         request: AttrRequest,
     ) {
-        let (mount, ino) = (&directory.mount, inode.attr.ino);
-        if inode.validity == 0 {
+        let (mount, attr, validity) = (&directory.mount, inode.attr, inode.validity);
+        if validity == 0 {
             mount.listings.stop_for_ever();
         }
         // This path must not create a node: the drop of the node would remove the attributes that are already
         // cached.
-        if inode.validity == 0 || self.names.is_kept(start, directory, name) {
-            return mount.file_system.forget(ino, 1);
+        if validity == 0 || self.names.is_kept(start, directory, name) {
+            return mount.file_system.forget(attr.ino, 1);
         }
         // Without memory, `of_child` has dropped the reference.
         let Ok(node) = directory.of_child(inode) else { return };
-        let kept = self.names.insert_listed(start, (directory, name), Arc::clone(&node), inode.validity);
+        let kept = self.names.insert_listed(start, (directory, name), Arc::clone(&node), validity);
         if kept == Listed::NoRoom {
             return mount.listings.note_refused();
         }
@@ -80,7 +79,7 @@ impl<S: System> Vfs<S> {
         if let Some(attrs) = mount.attrs()
             && !mount.has_collected(node.ino)
         {
-            attrs.insert(request, &inode.attr);
+            attrs.insert(request, &attr);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Tests of the virtual file system with a ramfs.
 
-mod again;
 mod cache;
 mod descriptor;
 mod fast_path;
@@ -8,5 +7,6 @@ mod kept;
 mod linux;
 mod listing;
 mod names;
+mod paths;
 mod races;
 mod writes;

@@ -1,11 +1,11 @@
 //! Path walks. A walk starts with a path, and finds the directory of the path's last name and the inode of
 //! that name.
 //!
-//! The walk goes from name to name. For each name, it looks into the name cache, and asks the file system if
-//! the cache does not have the name. It crosses mount points. It follows a symbolic link by putting the
-//! link's target in front of the rest of the path. The last name is special: some calls follow a symbolic
-//! link there and some do not ([`LastLink`]). The last name need not exist, because some calls create it. A
-//! file system in memory can walk all directories of the path in one step ([`FileSystem::lookup_path`]).
+//! The path cache may have the whole path, or its directory. Otherwise the walk goes from name to name. For
+//! each name, it looks into the name cache, and asks the file system if the cache does not have the name. It
+//! crosses mount points. It follows a symbolic link by putting the link's target in front of the rest of the
+//! path. The last name is special: some calls follow a symbolic link there and some do not ([`LastLink`]).
+//! The last name need not exist, because some calls create it.
 
 use alloc::borrow::Cow;
 use alloc::sync::Arc;
@@ -15,9 +15,13 @@ use core::ops::Range;
 use hermit_interface::{Errno, MAX_NAME, MAX_PATH};
 
 use super::Vfs;
-use super::mount::Node;
-use super::name_cache::Known;
+use super::change_count::Unchanged;
+use super::name_cache::{Known, NameChange};
+use super::node::Node;
+use super::path_cache::{FoundPath, PathCache, PathFrom};
+use super::path_names::{is_proper, last_slash};
 use crate::file_system::complete;
+use crate::types::FOREVER;
 use crate::{FileType, System};
 
 /// Maximum number of symbolic links in a walk, as on Linux.
@@ -34,6 +38,8 @@ pub(super) enum LastLink {
     FollowWithoutSlash,
     /// Never: the call is about the name itself.
     Keep,
+    /// Never, and the walk does not look the last name up.
+    Unknown,
 }
 
 impl LastLink {
@@ -42,7 +48,7 @@ impl LastLink {
             Self::Follow => true,
             Self::FollowBeforeSlash => has_slash,
             Self::FollowWithoutSlash => !has_slash,
-            Self::Keep => false,
+            Self::Keep | Self::Unknown => false,
         }
     }
 }
@@ -68,7 +74,12 @@ impl<S: System> Walked<'_, S> {
 
     /// Returns true if a directory can have an entry with the last name.
     pub(super) fn has_proper_name(&self) -> bool {
-        !matches!(self.name(), b"" | b"." | b"..")
+        is_proper(self.name())
+    }
+
+    /// Returns true if the last name leads to a directory.
+    pub(super) fn is_directory(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.is_directory())
     }
 
     /// Returns the inode that the path leads to.
@@ -95,6 +106,14 @@ struct Walk<'p, S: System> {
     position: usize,
     directory: Arc<Node<S>>,
     links: u32,
+    /// Time at which the first of the names that led to the directory expires.
+    deadline: u64,
+    /// Number of the directory at which the walk began ([`PathFrom::start`]).
+    start: u64,
+    /// Count of changes of directories before the walk. `None` if the path is not to be cached.
+    before: Option<Unchanged>,
+    /// True if the directory of the last name was in the path cache.
+    is_cached: bool,
 }
 
 impl<S: System> Walk<'_, S> {
@@ -116,22 +135,49 @@ impl<S: System> Walk<'_, S> {
         self.position < self.path.len()
     }
 
-    /// The inode of a name in the current directory.
-    async fn step(&self, vfs: &Vfs<S>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
-        if !self.directory.is_directory() {
-            return Err(Errno::ENOTDIR);
+    /// Returns the inode of a name in the current directory, with the deadline of the path to it.
+    async fn step(&mut self, vfs: &Vfs<S>, name: Range<usize>) -> Result<FoundPath<S>, Errno> {
+        let deadline = self.deadline;
+        match self.path.get(name).unwrap_or_default() {
+            b"" | b"." => Ok(FoundPath { node: Arc::clone(&self.directory), deadline }),
+            b".." => {
+                self.before = None;
+                Ok(FoundPath { node: self.directory.parent().await?, deadline })
+            }
+            name => {
+                let found = vfs.lookup(&self.directory, name).await?;
+                Ok(FoundPath { deadline: deadline.min(found.deadline), ..found })
+            }
         }
-        match name {
-            b"" | b"." => Ok(Arc::clone(&self.directory)),
-            b".." => self.directory.parent().await,
-            _ if name.len() > MAX_NAME => Err(Errno::ENAMETOOLONG),
-            _ => vfs.lookup(&self.directory, name).await,
+    }
+
+    /// Stores the path of the last directory and the whole path in the path cache. `last` is the last name
+    /// and what it leads to.
+    fn keep_path(&self, paths: &PathCache<S>, name: &Range<usize>, last: Option<&FoundPath<S>>) {
+        let Some(before) = self.before else { return };
+        let keep = |path: &[u8], found: &FoundPath<S>| {
+            paths.insert(PathFrom { start: self.start, path }, before, found);
+        };
+        if !self.is_cached
+            && let Some(path) = directory_of(&self.path)
+        {
+            let node = Arc::clone(&self.directory);
+            keep(path, &FoundPath { node, deadline: self.deadline });
+        }
+        // A slash at the end is an error if the path leads to a file.
+        if let Some(found) = last
+            && !self.has_slash()
+            && found.node.file_type != FileType::Symlink
+            && is_proper(self.path.get(name.clone()).unwrap_or_default())
+        {
+            keep(&self.path, found);
         }
     }
 
     /// Continues with the target of a symbolic link, followed by the rest of the path.
     async fn follow(&mut self, vfs: &Vfs<S>, link: &Node<S>) -> Result<(), Errno> {
         self.links += 1;
+        self.before = None;
         if self.links > MAX_LINKS {
             return Err(Errno::ELOOP);
         }
@@ -153,22 +199,23 @@ impl<S: System> Walk<'_, S> {
     }
 }
 
-/// Returns the length of a path without its last name, but with the slash before the last name.
-fn length_of_directories(path: &[u8]) -> usize {
-    let is_slash = |byte: &u8| *byte == b'/';
-    let end = path.iter().rposition(|byte| !is_slash(byte)).map_or(0, |last| last + 1);
-    path.get(..end).and_then(|path| path.iter().rposition(is_slash)).map_or(0, |slash| slash + 1)
+/// Returns the path of the directory of a path's last name, without the slash at its end. Returns `None` if
+/// the path has only one name, or if a slash follows the last name.
+fn directory_of(path: &[u8]) -> Option<&[u8]> {
+    if path.ends_with(b"/") {
+        return None;
+    }
+    let slash = last_slash(path).filter(|slash| *slash > 0)?;
+    path.get(..slash)
 }
 
 impl<S: System> Vfs<S> {
-    /// The inode of a name in a directory, or the root of the file system that is mounted on it.
-    async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<Arc<Node<S>>, Errno> {
-        if !directory.mount.has_validity() {
-            return directory.lookup(name).await;
-        }
-        let node = match self.names.find(directory, name) {
-            Known::Name(node) => node,
+    /// Returns the inode of a name in a directory, or the root of the file system that is mounted on it.
+    pub(super) async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<FoundPath<S>, Errno> {
+        let (node, deadline) = match self.names.find(directory, name) {
+            Known::Name(node, deadline) => (node, deadline),
             Known::Nothing(lookup) => {
+                let started = S::monotonic();
                 let found = match directory.ask_and_keep(name).await {
                     // `make_room` empties the name cache, since cached names use memory and inodes of the
                     // server.
@@ -179,40 +226,43 @@ impl<S: System> Vfs<S> {
                 if node.as_ref().is_some_and(|node| !node.is_directory()) {
                     directory.mount.listings.note_request();
                 }
-                self.names.insert(lookup, (directory, name), node.as_ref(), validity);
-                node
+                let deadline = started.saturating_add(validity);
+                if validity != 0 {
+                    self.names.insert(lookup, (directory, name), node.as_ref(), deadline);
+                }
+                (node, deadline)
             }
         };
-        node.ok_or(Errno::ENOENT)?.or_mounted()
+        Ok(FoundPath { node: node.ok_or(Errno::ENOENT)?.or_mounted(), deadline })
     }
 
-    /// Updates the caches after a call has changed a name. Removes the name, the attributes of its directory,
-    /// and the attributes of `node`, the inode that the name leads to or has led to.
-    pub(super) fn forget_name(&self, directory: &Node<S>, name: &[u8], node: Option<&Node<S>>) {
-        if directory.mount.has_validity() {
-            self.names.remove(directory, name);
-            directory.mount.forget_attr(directory.ino);
-            if let Some(node) = node {
-                node.mount.forget_attr(node.ino);
-            }
+    /// Ends a change of a name. Also removes the cached attributes of its directory, and those of `node`, the
+    /// inode that the name leads to or has led to.
+    pub(super) fn end_change(change: NameChange<'_, S>, directory: &Node<S>, node: Option<&Node<S>>) {
+        directory.mount.forget_attr(directory.ino);
+        for node in change.node().map(|node| &**node).into_iter().chain(node) {
+            node.mount.forget_attr(node.ino);
         }
     }
 
-    /// Returns the directory at which a path begins.
-    fn start_of(&self, path: &[u8]) -> Arc<Node<S>> {
-        if path.first() == Some(&b'/') { Arc::clone(&self.root) } else { self.current_directory() }
-    }
-
-    /// Returns the directory of a path's last name and the position of that name, if the file system can walk
-    /// to the directory in one step. Otherwise, returns the directory at which the path begins and the
-    /// position 0.
-    fn walk_directories(&self, path: &[u8]) -> Result<(Arc<Node<S>>, usize), Errno> {
-        let (start, length) = (self.start_of(path), length_of_directories(path));
-        let directories = path.get(..length).filter(|path| path.iter().any(|byte| *byte != b'/'));
-        match directories.and_then(|path| start.lookup_path(path)) {
-            Some(found) => Ok((Node::of_found(&start.mount, found.inode)?, length)),
-            None => Ok((start, 0)),
-        }
+    /// Begins a walk: at the directory of the path's last name if that is cached, or else at the directory at
+    /// which the path begins.
+    fn start_walk<'p>(&self, path: &'p [u8]) -> Walk<'p, S> {
+        let before = self.paths.unchanged();
+        let (root, start) = if path.first() == Some(&b'/') {
+            (Arc::clone(&self.root), 0)
+        } else {
+            let current = self.current.lock();
+            (Arc::clone(&current.directory), current.number)
+        };
+        let cached = directory_of(path).and_then(|directory| {
+            let found = self.paths.find(PathFrom { start, path: directory })?;
+            Some((found, directory.len()))
+        });
+        let is_cached = cached.is_some();
+        let (found, position) = cached.unwrap_or((FoundPath { node: root, deadline: FOREVER }, 0));
+        let FoundPath { node: directory, deadline } = found;
+        Walk { path: Cow::Borrowed(path), position, directory, links: 0, deadline, start, before, is_cached }
     }
 
     /// Walks a path, from the root or the current directory, to its last name.
@@ -231,28 +281,42 @@ impl<S: System> Vfs<S> {
         if path.len() > MAX_PATH {
             return Err(Errno::ENAMETOOLONG);
         }
-        // A file system in memory may walk all directories in one step. Otherwise the walk starts at the
-        // first name.
-        let (directory, position) = self.walk_directories(path)?;
-        let mut walk = Walk { path: Cow::Borrowed(path), position, directory, links: 0 };
+        let mut walk = self.start_walk(path);
         loop {
             let name = walk.next_name();
             let is_last = walk.is_last();
-            let found = walk.step(self, walk.path.get(name.clone()).unwrap_or_default()).await;
             let has_slash = walk.has_slash();
-            let node = match found {
-                Ok(node) if node.file_type == FileType::Symlink && (!is_last || last.follows(has_slash)) => {
+            if !walk.directory.is_directory() {
+                return Err(Errno::ENOTDIR);
+            }
+            if name.len() > MAX_NAME {
+                return Err(Errno::ENAMETOOLONG);
+            }
+            if is_last && last == LastLink::Unknown {
+                walk.keep_path(&self.paths, &name, None);
+                return Ok(Walked { parent: walk.directory, node: None, has_slash, path: walk.path, name });
+            }
+            let found = match walk.step(self, name.clone()).await {
+                Ok(FoundPath { node, .. })
+                    if node.file_type == FileType::Symlink && (!is_last || last.follows(has_slash)) =>
+                {
                     walk.follow(self, &node).await?;
                     continue;
                 }
-                Ok(node) => Some(node),
+                Ok(found) => Some(found),
                 // A missing last name is not an error of the walk: the call may create the name.
                 Err(Errno::ENOENT) if is_last => None,
                 Err(error) => return Err(error),
             };
-            match node {
-                Some(node) if !is_last => walk.directory = node,
-                node => return Ok(Walked { parent: walk.directory, node, has_slash, path: walk.path, name }),
+            match found {
+                Some(FoundPath { node, deadline }) if !is_last => {
+                    (walk.directory, walk.deadline) = (node, deadline);
+                }
+                found => {
+                    walk.keep_path(&self.paths, &name, found.as_ref());
+                    let node = found.map(|found| found.node);
+                    return Ok(Walked { parent: walk.directory, node, has_slash, path: walk.path, name });
+                }
             }
         }
     }

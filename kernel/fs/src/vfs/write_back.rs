@@ -75,22 +75,13 @@ pub(super) struct Opening<S: System> {
 
 impl<S: System> Opening<S> {
     /// Creates the opening of an inode. Dropping it releases the inode. Returns `None` if writes to this
-    /// inode are not to be collected. Then the inode is not released.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`. Then the inode is released.
-    pub(super) fn new(
-        written: Arc<dyn WrittenInode<S>>,
-        inode: OpenInode,
-        flags: i32,
-    ) -> Result<Option<Arc<Self>>, Errno> {
+    /// inode are not to be collected, or without memory. Then the inode is not released.
+    pub(super) fn new(written: Arc<dyn WrittenInode<S>>, inode: OpenInode, flags: i32) -> Option<Arc<Self>> {
         let max = written.file_system().write_back_size(inode.handle, flags);
         if max == 0 {
-            return Ok(None);
+            return None;
         }
-        let opening = Self { written, inode, max, error: AtomicI32::new(0) };
-        S::arc(opening).map(Some).ok_or(Errno::ENOMEM)
+        S::arc_with(|| Self { written, inode, max, error: AtomicI32::new(0) })
     }
 
     /// Fails with the error of the collected writes if there is one, and clears it, so it is reported only

@@ -51,12 +51,12 @@ impl Files {
         Arc::new(Self { ramfs, contents: Mutex::default(), validity })
     }
 
-    fn entry(&self, entry: &Entry) -> EntryOut {
-        let (nodeid, generation) = (entry.attr.ino.0, entry.generation);
+    fn entry(&self, entry: &Entry<TestSystem>) -> EntryOut {
+        let nodeid = entry.attr.ino.0;
         let (entry_valid, attr_valid) = (self.validity, self.validity);
         EntryOut {
             nodeid,
-            generation,
+            generation: 0,
             entry_valid,
             attr_valid,
             attr: attr(&entry.attr),
@@ -291,7 +291,7 @@ fn readdir(files: &Files, ino: Ino, body: &ReadIn, is_plus: bool) -> Result<Vec<
 
 fn names(files: &Files, opcode: Opcode, parent: Ino, body: &[u8]) -> Result<Vec<u8>, Errno> {
     let at = |name| Name { parent, name };
-    let made = |result: Result<Entry, Errno>| result.map(|made| bytes(&files.entry(&made)));
+    let made = |result: Result<Entry<TestSystem>, Errno>| result.map(|made| bytes(&files.entry(&made)));
     match opcode {
         Opcode::Lookup => {
             let (name, _) = name(body);

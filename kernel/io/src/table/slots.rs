@@ -28,45 +28,32 @@ const fn word_count(chunk: usize) -> usize {
     if chunk == 0 { 1 } else { 1 << (chunk - 1) }
 }
 
-/// Contents of a slot.
-#[derive(Debug)]
-pub(super) struct Contents<T, K> {
-    /// Value of the descriptor; `None` if it is not open.
-    pub(super) value: Option<T>,
-    /// State that a former value of the descriptor has left for the next value.
-    pub(super) kept: Option<K>,
-}
-
-impl<T, K> Contents<T, K> {
-    const EMPTY: Self = Self { value: None, kept: None };
-}
-
-/// A slot.
-type Slot<R, T, K> = Mutex<R, Contents<T, K>>;
+/// A slot: the value of the descriptor; `None` if it is not open.
+type Slot<R, T> = Mutex<R, Option<T>>;
 
 /// Slots that are allocated together. It is an array of one box of slots, because a boxed array can be
 /// allocated without a panic if there is no memory.
-type Chunk<R, T, K> = [Box<[Slot<R, T, K>]>; 1];
+type Chunk<R, T> = [Box<[Slot<R, T>]>; 1];
 
 /// A slot for each descriptor.
 #[derive(Debug)]
-pub(super) struct Slots<R: RawMutex, T, K> {
-    first: [Slot<R, T, K>; WORD],
+pub(super) struct Slots<R: RawMutex, T> {
+    first: [Slot<R, T>; WORD],
     /// The chunks after the first one.
-    others: [OnceBox<Chunk<R, T, K>>; CHUNKS - 1],
+    others: [OnceBox<Chunk<R, T>>; CHUNKS - 1],
 }
 
-impl<R: RawMutex, T, K> Slots<R, T, K> {
+impl<R: RawMutex, T> Slots<R, T> {
     pub(super) const fn new() -> Self {
         Self {
-            first: [const { Mutex::const_new(R::INIT, Contents::EMPTY) }; WORD],
+            first: [const { Mutex::const_new(R::INIT, None) }; WORD],
             others: [const { OnceBox::new() }; CHUNKS - 1],
         }
     }
 
     /// Returns the slot of a descriptor, if its chunk is allocated.
     #[inline]
-    pub(super) fn get(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
+    pub(super) fn get(&self, descriptor: usize) -> Option<&Slot<R, T>> {
         match self.first.get(descriptor) {
             Some(slot) => Some(slot),
             None => self.get_other(descriptor),
@@ -75,12 +62,12 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
 
     /// Returns the slot of a descriptor, if it is in the first chunk.
     #[inline]
-    pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
+    pub(super) fn get_first(&self, descriptor: usize) -> Option<&Slot<R, T>> {
         self.first.get(descriptor)
     }
 
     #[cold]
-    fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T, K>> {
+    fn get_other(&self, descriptor: usize) -> Option<&Slot<R, T>> {
         let (chunk, word) = word_position(descriptor / WORD);
         let [slots] = self.others.get(chunk.checked_sub(1)?)?.get()?;
         slots.get(word * WORD + descriptor % WORD)
@@ -100,11 +87,11 @@ impl<R: RawMutex, T, K> Slots<R, T, K> {
         let count = word_count(chunk) * WORD;
         let mut slots = Vec::new();
         slots.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
-        slots.resize_with(count, || Mutex::const_new(R::INIT, Contents::EMPTY));
+        slots.resize_with(count, || Mutex::const_new(R::INIT, None));
         let mut chunk = Vec::new();
         chunk.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
         chunk.push(slots.into_boxed_slice());
-        let chunk: Box<Chunk<R, T, K>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
+        let chunk: Box<Chunk<R, T>> = chunk.into_boxed_slice().try_into().map_err(|_| Errno::ENOMEM)?;
         // If another thread has allocated the chunk first, its slots stay, and these are dropped.
         let _: Result<(), _> = place.set(chunk);
         Ok(())
@@ -123,7 +110,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "each look at a slot is a look at its whole chunk: minutes")]
     fn each_descriptor_has_a_slot() {
-        let slots: Slots<RawMutex, u32, ()> = Slots::new();
+        let slots: Slots<RawMutex, u32> = Slots::new();
         let mut known = HashSet::new();
         for _ in 0..CHUNKS {
             assert_eq!(slots.get(known.len()).is_none(), !known.is_empty(), "a chunk exists");

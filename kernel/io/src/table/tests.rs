@@ -1,4 +1,4 @@
-//! Tests of the table: allocation of numbers, reserved descriptors, kept states, limits, and concurrent use.
+//! Tests of the table: allocation of numbers, reserved descriptors, limits, and concurrent use.
 
 extern crate std;
 
@@ -64,41 +64,6 @@ fn remove_drops_the_tables_reference() {
     insert(&table, Arc::clone(&object)).unwrap();
     drop(table.remove(0).unwrap());
     assert_eq!(Arc::strong_count(&object), 1);
-}
-
-#[test]
-fn first_descriptors_keep_what_their_value_has_left_for_the_next_one() {
-    let table: DescriptorTable<parking_lot::RawMutex, u32, u32> = DescriptorTable::default();
-    let keep = |value, kept: Option<&mut Option<u32>>| match kept {
-        Some(kept) => {
-            *kept = Some(value);
-            None
-        }
-        None => Some(value),
-    };
-    let fill = |descriptor| table.fill_from_kept(descriptor, |kept| *kept != 7, |kept| 10 * kept);
-    let first = table.reserve().unwrap();
-    assert!(!fill(first), "nothing is kept yet");
-    table.fill(first, 1);
-    assert_eq!(table.take_and_keep(first, keep), Some(None));
-    assert_eq!((table.get(first), table.take_and_keep(first, keep)), (Err(Errno::EBADF), None));
-    assert_eq!(table.reserve(), Ok(first));
-    assert!(fill(first));
-    assert_eq!((table.get(first), fill(first)), (Ok(10), false));
-    // A kept state is not touched by a value that is not made from it.
-    assert_eq!(table.take_and_keep(first, |_, kept| *kept.unwrap() = Some(7)), Some(()));
-    assert_eq!(table.reserve(), Ok(first));
-    assert!(!fill(first));
-    table.fill(first, 2);
-    assert_eq!(table.take_and_keep(first, keep), Some(Some(2)), "there is no room for another one");
-    // Descriptors after the first ones keep nothing.
-    let other = table.reserve_from(super::WORD).unwrap();
-    table.fill(other, 3);
-    assert_eq!(
-        (table.take_and_keep(other, keep), table.reserve_from(super::WORD)),
-        (Some(Some(3)), Ok(other))
-    );
-    assert!(!fill(other));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use hermit_interface::Errno;
 use crate::system::copied;
 
 /// Maximum length of a name that is stored in its entry.
-pub(in crate::ramfs) const MAX_SHORT: usize = 22;
+const MAX_SHORT: usize = 22;
 
 /// The name of an entry. A short one needs no memory of its own.
 #[derive(Debug)]

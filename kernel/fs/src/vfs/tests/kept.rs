@@ -13,7 +13,9 @@ use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
-use crate::file_system::{Call, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt, Written};
+use crate::file_system::{
+    Call, Capabilities, EntriesPlus, Name, OpenInode, RenameFlags, Reply, WriteAt, Written,
+};
 use crate::testing::{TestSystem, run, vfs};
 use crate::{
     Attr, DirEntry, Entry, FileSystem, Ino, Lookup, OpenFile, OpenedPath, RamFs, SetAttr, StatFs, Symlinks,
@@ -21,9 +23,6 @@ use crate::{
 };
 
 std::thread_local! {
-    /// Called once, after a file is created.
-    pub(super) static AFTER_CREATE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
-
     /// Called once, before a directory is read.
     pub(super) static BEFORE_READDIR: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
@@ -61,12 +60,11 @@ impl Kept {
         Attr { validity: self.validity, ..attr }
     }
 
-    fn entry(&self, entry: Entry) -> Entry {
-        // Some servers use inode numbers again in this way.
-        Entry { attr: self.attr(entry.attr), validity: self.validity, generation: 0 }
+    fn entry(&self, entry: Entry<TestSystem>) -> Entry<TestSystem> {
+        Entry::new(self.attr(entry.attr), self.validity)
     }
 
-    fn reply(&self, reply: Reply<Entry>) -> Reply<Entry> {
+    fn reply(&self, reply: Reply<Entry<TestSystem>>) -> Reply<Entry<TestSystem>> {
         reply.map_ok(|entry| self.entry(entry))
     }
 }
@@ -76,15 +74,11 @@ impl FileSystem<TestSystem> for Kept {
         "kept"
     }
 
-    fn finds_parents(&self) -> bool {
-        false
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ATTR_VALIDITY | Capabilities::APPEND_CHANGES
     }
 
-    fn has_validity(&self) -> bool {
-        true
-    }
-
-    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup> {
+    fn lookup(&self, call: &mut Call<'_, '_>, entry: Name<'_>) -> Reply<Lookup<TestSystem>> {
         self.lookups.fetch_add(1, Relaxed);
         self.ramfs.lookup(call, entry).map(|found| match found {
             Ok(Lookup::Found(entry)) => Ok(Lookup::Found(self.entry(entry))),
@@ -116,23 +110,20 @@ impl FileSystem<TestSystem> for Kept {
         entry: Name<'_>,
         permissions: u32,
         flags: i32,
-    ) -> Reply<(Entry, Opened<TestSystem>)> {
+    ) -> Reply<(Entry<TestSystem>, u64)> {
         let created = self.ramfs.create(call, entry, permissions, flags);
-        if let Some(action) = AFTER_CREATE.take() {
-            action();
-        }
-        created.map_ok(|(entry, _)| (self.entry(entry), Opened::Inode(0)))
+        created.map_ok(|(entry, _)| (self.entry(entry), 0))
     }
 
-    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry> {
+    fn mkdir(&self, call: &mut Call<'_, '_>, entry: Name<'_>, permissions: u32) -> Reply<Entry<TestSystem>> {
         self.reply(self.ramfs.mkdir(call, entry, permissions))
     }
 
-    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry> {
+    fn symlink(&self, call: &mut Call<'_, '_>, entry: Name<'_>, target: &[u8]) -> Reply<Entry<TestSystem>> {
         self.reply(self.ramfs.symlink(call, entry, target))
     }
 
-    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry> {
+    fn link(&self, call: &mut Call<'_, '_>, ino: Ino, entry: Name<'_>) -> Reply<Entry<TestSystem>> {
         self.reply(self.ramfs.link(call, ino, entry))
     }
 
@@ -189,7 +180,7 @@ impl FileSystem<TestSystem> for Kept {
         call: &mut Call<'_, '_>,
         directory: OpenInode,
         position: u64,
-        entries: &mut dyn FnMut(DirEntry<'_>, Option<Entry>) -> ControlFlow<()>,
+        entries: &mut EntriesPlus<'_, TestSystem>,
     ) -> Reply<()> {
         let mut found = Vec::new();
         let listed = self.ramfs.readdir(call, directory, position, &mut |entry| {
@@ -233,7 +224,9 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(validity: u64) -> Self {
-        let (ramfs, host) = vfs(1 << 25);
+        let ramfs = Arc::new(RamFs::new(1 << 25).unwrap());
+        // The host's names are not cached, since the guest changes them, too.
+        let host = Vfs::new(Kept::new(Arc::clone(&ramfs), 0)).unwrap();
         let folder = Kept::new(ramfs, validity);
         let (_, guest) = vfs(1 << 20);
         run(guest.create_directory(b"/m", 0o755)).unwrap();

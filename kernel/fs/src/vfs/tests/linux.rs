@@ -100,19 +100,12 @@ impl Ours {
         let outcome = match step {
             Step::Open { path, flags, offset, bytes } => return self.open(path, *flags, *offset, bytes),
             Step::Metadata { path, symlinks } => {
-                let metadata =
-                    || run(vfs.metadata(path.as_bytes(), *symlinks)).map(|found| found.properties());
-                let mut place = MaybeUninit::uninit();
-                let now = vfs.try_properties(path.as_bytes(), &mut place);
-                now.map_or_else(metadata, |found| Ok(*found))
-                    .map(|found| described(found.mode, found.nlink.into(), found.size))
+                let found = run(vfs.metadata(path.as_bytes(), *symlinks)).map(|found| found.properties());
+                found.map(|found| described(found.mode, found.nlink.into(), found.size))
             }
             Step::CreateDirectory(path) => run(vfs.create_directory(path.as_bytes(), 0o777)).map(done),
             Step::RemoveDirectory(path) => run(vfs.remove_directory(path.as_bytes())).map(done),
-            Step::RemoveFile(path) => {
-                let now = vfs.with_start(path.as_bytes(), |start| start.try_remove_file(path.as_bytes()));
-                now.map_or_else(|| run(vfs.remove_file(path.as_bytes())), Ok).map(done)
-            }
+            Step::RemoveFile(path) => run(vfs.remove_file(path.as_bytes())).map(done),
             Step::Rename { from, to, flags } => {
                 let flags = RenameFlags::from_bits_truncate(*flags);
                 run(vfs.rename(from.as_bytes(), to.as_bytes(), flags)).map(done)

@@ -1,13 +1,12 @@
 //! Tests of names that one thread changes while another thread looks them up.
 
-use core::mem::MaybeUninit;
 use std::sync::Arc;
 use std::thread;
 
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
-use super::kept::Kept;
+use super::kept::Shared;
 use crate::testing::{TestSystem, run, vfs};
 use crate::{OpenFile, RenameFlags, Symlinks, Vfs};
 
@@ -18,22 +17,14 @@ const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };
 const CALLS: u32 = if cfg!(miri) { 3 } else { 50 };
 
 fn create(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<Arc<OpenFile<TestSystem>>, Errno> {
-    let opened = vfs.try_open(path, O_CREAT | O_WRONLY, 0o666);
-    opened.unwrap_or_else(|| match run(vfs.open(path, O_CREAT | O_WRONLY, 0o666))? {
+    match run(vfs.open(path, O_CREAT | O_WRONLY, 0o666))? {
         crate::OpenedPath::File(file) => Ok(file),
         crate::OpenedPath::Object(_) => Err(Errno::ENXIO),
-    })
-}
-
-fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
-    match vfs.try_properties(path, &mut MaybeUninit::uninit()) {
-        Some(found) => Ok(found.ino),
-        None => run(vfs.metadata(path, Symlinks::Keep)).map(|metadata| metadata.attr.number),
     }
 }
 
-fn remove(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<(), Errno> {
-    vfs.with_start(path, |start| start.try_remove_file(path)).map_or_else(|| run(vfs.remove_file(path)), Ok)
+fn number(vfs: &Vfs<TestSystem>, path: &[u8]) -> Result<u64, Errno> {
+    run(vfs.metadata(path, Symlinks::Keep)).map(|metadata| metadata.attr.number)
 }
 
 /// Exchanges, creates, moves and removes names while they are looked up. Exchanged names exist all the time.
@@ -68,7 +59,7 @@ fn repeat(action: impl Fn()) {
 fn change(vfs: &Vfs<TestSystem>) {
     drop(create(vfs, b"/new").unwrap());
     run(vfs.rename(b"/new", b"/moved", RenameFlags::empty())).unwrap();
-    remove(vfs, b"/moved").unwrap();
+    run(vfs.remove_file(b"/moved")).unwrap();
 }
 
 fn look_up(vfs: &Vfs<TestSystem>, paths: [&[u8]; 2], numbers: [u64; 2]) {
@@ -88,7 +79,7 @@ fn lookups_during_renames_find_names_that_exist_all_the_time() {
 
 #[test]
 fn names_that_are_looked_up_during_a_change_are_not_kept() {
-    let (ramfs, host) = vfs(1 << 20);
-    let guest = Vfs::new(Kept::new(ramfs, u64::MAX)).unwrap();
+    let Shared { host, folder, .. } = Shared::new(u64::MAX);
+    let guest = Vfs::new(folder).unwrap();
     race(&guest, &host);
 }

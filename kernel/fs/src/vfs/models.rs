@@ -2,23 +2,26 @@
 //!
 //! The package `hermit-models` compiles this crate with `cfg(loom)`: `cargo test -p hermit-models --test fs`.
 //! With `-- --show-output` each model prints how many executions were explored. The models track the locks of
-//! a ramfs and the change counter of the [path cache](super::path_cache). Data under a lock are not tracked.
+//! a ramfs and of the caches, and the counts of changes. Data under a lock are not tracked.
 
 extern crate std;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
+use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
+use hermit_interface::Errno;
 use hermit_models::LoomRawMutex;
 use loom::thread;
 
-use super::RamFs;
-use super::inode::Inode;
-use crate::file_system::{FileSystem as _, Name, RenameFlags};
-use crate::{FileType, FoundInode, Ino, PAGE_SIZE, System, Time};
+use super::{Symlinks, Vfs};
+use crate::file_system::{Name, immediately};
+use crate::{Ino, Lookup, PAGE_SIZE, RamFs, RenameFlags, System, Time};
 
 /// loom's preemption bound. The environment variable `LOOM_MAX_PREEMPTIONS` can raise it.
-const PREEMPTIONS: usize = 3;
+const PREEMPTIONS: usize = 2;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     hermit_models::explore(PREEMPTIONS, model);
@@ -52,52 +55,64 @@ impl System for LoomSystem {
     }
 }
 
-/// A ramfs with a directory.
+fn run<T>(call: impl Future<Output = T>) -> T {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("a ramfs does not wait"),
+    }
+}
+
+/// A ramfs with the directory `/a`.
 struct Tree {
-    ramfs: RamFs<LoomSystem>,
+    vfs: Vfs<LoomSystem>,
 }
 
 impl Tree {
     fn new() -> Arc<Self> {
-        let ramfs = RamFs::new(1 << 20).unwrap();
-        ramfs.add_directory(Name { parent: Ino::ROOT, name: b"a" }, 0o755).unwrap();
-        Arc::new(Self { ramfs })
+        let vfs = Vfs::new(Arc::new(RamFs::new(1 << 20).unwrap())).unwrap();
+        run(vfs.create_directory(b"/a", 0o755)).unwrap();
+        Arc::new(Self { vfs })
     }
 
-    /// The inode that a path leads to, without a reference to it.
-    fn find(&self, path: &[u8]) -> Option<FoundInode> {
-        let found = self.ramfs.lookup_path(Ino::ROOT, path, 0)?.inode;
-        self.ramfs.forget(found.ino, 1);
-        Some(found)
+    /// Number of the inode that a path leads to.
+    fn find(&self, path: &[u8]) -> Option<u64> {
+        let found = run(self.vfs.metadata(path, Symlinks::Keep));
+        assert!(matches!(found, Ok(_) | Err(Errno::ENOENT)));
+        found.ok().map(|found| found.attr.number)
     }
 
-    /// Asserts that `expected` is found both by a walk and in the cache.
-    fn assert_finds(&self, path: &[u8], expected: Option<FoundInode>) {
+    /// Asserts that a path leads to `expected`, both by a walk and in the cache.
+    fn assert_finds(&self, path: &[u8], expected: Option<u64>) {
         for _ in 0..2 {
             assert_eq!(self.find(path), expected);
         }
     }
 
-    /// Returns true if the root has an entry for the directory. Does not use the cache.
+    /// Returns true if the root has an entry for the directory. Does not use the caches.
     fn has_directory(&self) -> bool {
-        let is_there = |root: &mut Inode<LoomSystem>| Ok(root.directory()?.find(b"a").is_ok());
-        self.ramfs.with(Ino::ROOT, is_there).unwrap()
+        let file_system = self.vfs.root.file_system();
+        let name = Name { parent: Ino::ROOT, name: b"a" };
+        let Poll::Ready(found) = immediately(|call| file_system.lookup(call, name)) else {
+            panic!("a ramfs does not wait")
+        };
+        let entry = found.and_then(Lookup::found);
+        entry.map(|entry| file_system.forget(entry.attr.ino, 1)).is_ok()
     }
 
-    fn create(&self, path: &[u8]) -> FoundInode {
-        let (found, is_new) = self.ramfs.create_path(Ino::ROOT, path, 0, 0o644).unwrap();
-        assert!(is_new);
-        self.ramfs.forget(found.inode.ino, 1);
-        found.inode
+    /// Creates a file. Returns the number of its inode.
+    fn create(&self, path: &[u8]) -> Result<u64, Errno> {
+        match run(self.vfs.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o644))? {
+            super::OpenedPath::File(file) => Ok(run(file.metadata())?.attr.number),
+            super::OpenedPath::Object(_) => panic!("a ramfs has no devices"),
+        }
     }
 
     fn remove(&self, path: &[u8]) {
-        self.ramfs.unlink_path(Ino::ROOT, path, 0, None).unwrap();
+        run(self.vfs.remove_file(path)).unwrap();
     }
 
     fn rename(&self, from: &[u8], to: &[u8]) {
-        let name = |name| Name { parent: Ino::ROOT, name };
-        self.ramfs.rename_entry(name(from), name(to), RenameFlags::empty()).unwrap();
+        run(self.vfs.rename(from, to, RenameFlags::empty())).unwrap();
     }
 }
 
@@ -105,7 +120,7 @@ impl Tree {
 fn removed_file_is_not_found_by_a_path_that_another_thread_keeps() {
     explore(|| {
         let tree = Tree::new();
-        let first = tree.create(b"/a/x");
+        let first = tree.create(b"/a/x").unwrap();
         let other = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
@@ -121,20 +136,23 @@ fn removed_file_is_not_found_by_a_path_that_another_thread_keeps() {
 }
 
 #[test]
-fn new_file_of_the_number_of_a_removed_one_is_found() {
+fn file_that_replaces_a_removed_one_is_found() {
     explore(|| {
         let tree = Tree::new();
-        let first = tree.create(b"/a/x");
+        tree.create(b"/a/x").unwrap();
+        tree.assert_finds(b"/a/x", Some(3));
         let other = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || tree.find(b"/a/x"))
         };
         tree.remove(b"/a/x");
-        let second = tree.create(b"/a/y");
-        tree.assert_finds(b"/a/y", Some(second));
-        let found = other.join().unwrap();
-        assert!(found.is_none_or(|found| found == first));
-        tree.assert_finds(b"/a/x", None);
+        // The inode of `y` has the number of the removed one, unless the other thread still uses that.
+        let y = tree.create(b"/a/y").unwrap();
+        let x = tree.create(b"/a/x").unwrap();
+        assert_eq!(tree.find(b"/a/x"), Some(x));
+        other.join().unwrap();
+        tree.assert_finds(b"/a/x", Some(x));
+        tree.assert_finds(b"/a/y", Some(y));
     });
 }
 
@@ -142,7 +160,7 @@ fn new_file_of_the_number_of_a_removed_one_is_found() {
 fn renamed_directory_is_found_by_its_new_path_alone() {
     explore(|| {
         let tree = Tree::new();
-        let file = tree.create(b"/a/x");
+        let file = tree.create(b"/a/x").unwrap();
         let other = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
@@ -150,7 +168,7 @@ fn renamed_directory_is_found_by_its_new_path_alone() {
                 assert!(found.is_none_or(|found| found == file));
             })
         };
-        tree.rename(b"a", b"b");
+        tree.rename(b"/a", b"/b");
         assert_eq!((tree.find(b"/a/x"), tree.find(b"/b/x")), (None, Some(file)));
         other.join().unwrap();
         tree.assert_finds(b"/a/x", None);
@@ -159,22 +177,19 @@ fn renamed_directory_is_found_by_its_new_path_alone() {
 }
 
 #[test]
-fn directory_of_another_rename_is_not_kept() {
+fn file_that_is_created_during_a_rename_of_its_directory_is_in_one_place() {
     explore(|| {
         let tree = Tree::new();
-        tree.create(b"/a/x");
         let other = {
             let tree = Arc::clone(&tree);
-            // This call stores the path of the directory in the cache.
-            thread::spawn(move || tree.ramfs.create_path(Ino::ROOT, b"/a/y", 0, 0o644).is_some())
+            // This call also stores the path of the directory in the cache.
+            thread::spawn(move || tree.create(b"/a/y").is_ok())
         };
-        tree.rename(b"a", b"b");
-        let directory = tree.find(b"/b").unwrap();
-        assert_eq!(directory.file_type, FileType::Directory);
+        tree.rename(b"/a", b"/b");
         let is_created = other.join().unwrap();
         tree.assert_finds(b"/a", None);
         assert_eq!(tree.find(b"/b/y").is_some(), is_created);
-        assert!(tree.ramfs.create_path(Ino::ROOT, b"/a/z", 0, 0o644).is_none());
+        assert_eq!(tree.create(b"/a/z"), Err(Errno::ENOENT));
     });
 }
 
@@ -182,7 +197,7 @@ fn directory_of_another_rename_is_not_kept() {
 fn path_below_a_directory_that_is_gone_is_not_found() {
     explore(|| {
         let tree = Tree::new();
-        let file = tree.create(b"/a/x");
+        let file = tree.create(b"/a/x").unwrap();
         // This puts the path into the cache.
         tree.assert_finds(b"/a/x", Some(file));
         let other = {
@@ -191,7 +206,7 @@ fn path_below_a_directory_that_is_gone_is_not_found() {
                 assert!(tree.has_directory() || tree.find(b"/a/x").is_none());
             })
         };
-        tree.rename(b"a", b"b");
+        tree.rename(b"/a", b"/b");
         other.join().unwrap();
     });
 }
