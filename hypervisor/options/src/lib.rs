@@ -20,7 +20,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod children;
 pub mod disk;
 pub mod egress;
 pub mod environment;

@@ -6,6 +6,7 @@
 mod addr2line;
 mod bench;
 mod burst;
+mod children;
 mod compatibility;
 mod figures;
 #[cfg(test)]

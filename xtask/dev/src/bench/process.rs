@@ -14,11 +14,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hermit_options::children::children;
 use serde_json::{Map, Value, json};
 
 use super::running::RunningProcess;
 use super::{example, linux, median};
+use crate::children::children;
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve};
 

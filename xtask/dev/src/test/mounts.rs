@@ -12,7 +12,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hermit_options::children::children;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 use xtask::VIRTIOFSD;
@@ -21,6 +20,7 @@ use super::build_tool::{expect, xtask};
 use super::child::{ChildInput, ChildProcess, started_by};
 use super::platform::{LIMIT, TestPlatform};
 use super::schedule::Tests;
+use crate::children::children;
 
 /// Interval at which a test reads the file on the host.
 const INTERVAL: Duration = Duration::from_millis(20);

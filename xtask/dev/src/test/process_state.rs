@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use hermit_options::children::children;
+use crate::children::children;
 
 /// Returns a line for each thread of a process and of its descendants. A line has the thread's name, its
 /// state (proc_pid_stat(5)), the kernel function in which it sleeps, the time that it ran on a CPU, and the

@@ -4,8 +4,8 @@
 use std::fs;
 
 use anyhow::{Error, Result, bail, ensure};
-use hermit_options::children::children;
 
+use crate::children::children;
 use crate::test::build_tool::xtask;
 use crate::test::child::{ChildInput, ChildProcess, Outcome};
 use crate::test::platform::{LIMIT, TestPlatform};

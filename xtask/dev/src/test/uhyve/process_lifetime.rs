@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use hermit_options::children::children;
 
 use super::Fixture;
+use crate::children::children;
 use crate::test::child::ChildProcess;
 use crate::test::schedule::Tests;
 use xtask::process;

@@ -9,8 +9,8 @@ use std::io::{self, ErrorKind};
 ///
 /// # Errors
 ///
-/// There is no such process, or /proc cannot be read.
-pub fn children(parent: u32) -> io::Result<Vec<u32>> {
+/// Fails if there is no such process, or if /proc cannot be read.
+pub(crate) fn children(parent: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
     for task in fs::read_dir(format!("/proc/{parent}/task"))? {
         let task = task?.path();
