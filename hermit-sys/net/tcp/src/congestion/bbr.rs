@@ -199,7 +199,7 @@ impl Bbr {
     fn set_window(&self, window: &mut Window, bytes: u32) {
         let bdp = self.bdp(self.bandwidth(), self.state.window_gain());
         let max = self.quantized(bdp + u64::from(self.aggregation.get()), window.mss);
-        let is_early = self.rounds.total.since(Seq(0)) < Window::initial(window.mss);
+        let is_early = self.rounds.delivered < Window::initial(window.mss);
         if self.full_pipe.was_full {
             window.size = window.size.saturating_add(bytes).min(max);
         } else if window.size < max || is_early {

@@ -25,6 +25,8 @@ pub(super) struct Rounds {
     /// delivered.
     pub(super) total: Seq,
     end: Seq,
+    /// Bytes delivered so far, at most `u32::MAX`. `total` wraps instead.
+    pub(super) delivered: u32,
     pub(super) count: u32,
     /// True if the present acknowledgement begins a round.
     pub(super) is_start: bool,
@@ -32,10 +34,11 @@ pub(super) struct Rounds {
 
 impl Rounds {
     pub(super) const fn new() -> Self {
-        Self { total: Seq(0), end: Seq(0), count: 0, is_start: false }
+        Self { total: Seq(0), end: Seq(0), delivered: 0, count: 0, is_start: false }
     }
 
     pub(super) fn on_sample(&mut self, sample: &Sample) {
+        self.delivered = self.delivered.saturating_add(sample.total.since(self.total));
         self.total = sample.total;
         self.is_start = self.end.is_up_to(sample.prior);
         if self.is_start {

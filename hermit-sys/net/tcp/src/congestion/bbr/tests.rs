@@ -240,3 +240,19 @@ fn pause_replaces_the_measurement_of_the_minimum_rtt() {
     flow.bbr.on_restart(&mut flow.window, true, flow.now);
     assert_ne!(flow.round(RATE, |sample| sample.rtt = Some(RTT + MS)), State::ProbeRtt);
 }
+
+/// A connection whose owner has little to send may stay in Startup. Its delivered bytes exceed any counter.
+#[test]
+fn window_of_app_limited_data_stays_within_the_model() {
+    let mut flow = Flow::new();
+    let mut largest_until = |total: u32| {
+        let mut largest = 0;
+        while flow.total.0 < total {
+            flow.round(RATE, |sample| (sample.is_app_limited, sample.in_flight) = (true, 0));
+            largest = largest.max(flow.window.size);
+        }
+        largest
+    };
+    let first = largest_until(1 << 30);
+    assert_eq!(largest_until(3 << 30), first);
+}
