@@ -154,8 +154,11 @@ impl Connection {
     }
 
     fn give_up(&mut self, pool: &mut Pool) -> Events {
-        // FIN-WAIT-2 ends without a reset, as in Linux for a connection without an owner.
-        self.resets = self.is_synchronized() && self.state != State::FinWait2;
+        // As in Linux, a connection without an owner ends silently in FIN-WAIT-2: its peer may be about to
+        // close (`tcp_fin_timeout`). With an owner, it ends there because the peer did not answer keep-alive
+        // probes.
+        let is_over = self.state == State::FinWait2 && self.timers.orphaned_at.is_some();
+        self.resets = self.is_synchronized() && !is_over;
         self.end(Some(Failure::TimedOut), pool);
         Events::CLOSED
     }

@@ -138,6 +138,33 @@ fn silent_peer_is_asked_and_given_up() {
     );
 }
 
+/// As Linux's `tcp_keepalive_timer` does, if the connection has an owner. Without the owner, the connection
+/// ends silently (`tcp_fin_timeout`).
+#[test]
+fn silent_peer_in_fin_wait_2_is_reset() {
+    Script::new().run(ACCEPTED).run(
+        "
+        100 keepalive 10000 1000 1
+        100 close
+        100 > FA 1:2 ack 1
+        150 < A 1:1 ack 2
+        150 state FinWait2
+        10150 > A 1:1 ack 1
+        11150 > RA 2:2 ack 1
+        11150 state Closed
+        ",
+    );
+    Script::new().run(ACCEPTED).run(
+        "
+        100 close
+        100 > FA 1:2 ack 1
+        150 < A 1:1 ack 2
+        200 orphan
+        60200 state Closed
+        ",
+    );
+}
+
 /// RFC 9293 §3.10.5.
 #[test]
 fn abort_sends_a_reset() {
