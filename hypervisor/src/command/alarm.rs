@@ -16,6 +16,7 @@ use nix::time::ClockId;
 use signal_hook::low_level;
 use vmm_sys_util::signal::register_signal_handler;
 
+use crate::host::log;
 use crate::report::{self, TIMED_OUT};
 
 /// Time from the first signal, whose handler reports the limit, to the second. The second also ends a process
@@ -88,8 +89,8 @@ extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_vo
 /// Reports that the limit was reached, and exits, by write(2) and _exit(2).
 fn end() -> ! {
     let message = MESSAGE.get().map_or("", String::as_str);
-    // Fails if standard error is closed.
-    let _: rustix::io::Result<usize> = rustix::io::write(io::stderr(), message.as_bytes());
+    // Fails if standard error is closed, or if the disk with the file of `--log-file` is full.
+    let _: rustix::io::Result<usize> = rustix::io::write(log::descriptor(), message.as_bytes());
     report::write_end_at_once(TIMED_OUT);
     low_level::exit(TIMED_OUT.into())
 }

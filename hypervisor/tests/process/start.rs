@@ -88,6 +88,10 @@ fn time_limit_counts_from_the_start_of_the_process() {
     assert_eq!(outcome.code, Some(124), "{outcome:?}");
     assert!(outcome.errors.contains("the machine was not loaded within "), "{outcome:?}");
     check_report(&report, "timeout", Some(124));
+    let log = report.with_file_name("log");
+    let outcome = Outcome::from(host.command().arg("--log-file").arg(&log).output().unwrap());
+    assert_eq!((outcome.code, outcome.errors.as_str()), (Some(124), ""), "{outcome:?}");
+    assert!(fs::read_to_string(&log).unwrap().contains("the machine was not loaded within "));
     let host = Host::new(&GuestBuilder::image(STATUS, |_| Ok(())), &["--timeout", "1e19"]);
     let outcome = Outcome::from(host.command().output().unwrap());
     assert_eq!(outcome.code, Some(STATUS.into()), "{outcome:?}");
