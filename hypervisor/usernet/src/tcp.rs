@@ -92,8 +92,6 @@ pub(crate) struct Tcp<S> {
     /// For each listener, true if it may have clients to accept; and the numbers of these listeners.
     has_clients: Vec<bool>,
     with_clients: Vec<usize>,
-    /// True if the host had no descriptor for a client in the last attempt.
-    is_exhausted: bool,
 }
 
 impl<S> Tcp<S> {
@@ -109,7 +107,6 @@ impl<S> Tcp<S> {
             secret: RandomState::new(),
             has_clients: vec![false; listeners],
             with_clients: Vec::new(),
-            is_exhausted: false,
         }
     }
 

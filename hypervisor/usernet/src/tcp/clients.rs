@@ -1,9 +1,9 @@
 //! Clients of forwarded ports. Each connection that a listener accepts becomes a flow, which sends a SYN to
 //! the guest.
 
-use std::io::ErrorKind;
-use std::mem;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::{iter, mem};
 
 use super::Tcp;
 use super::flow::{Flow, Phase};
@@ -53,51 +53,56 @@ impl<S> Tcp<S> {
         config: &Config,
         guest: &Guest,
     ) -> bool {
-        self.is_exhausted = false;
+        let mut has_no_descriptor = false;
         let mut listeners = mem::take(&mut self.with_clients);
         listeners.retain(|&listener| {
-            while self.accept_one(host, config, guest, listener).is_some() {}
+            let mut accept = || self.accept_one(host, config, guest, listener);
+            let stopped = iter::from_fn(|| Some(accept())).find_map(Result::err);
+            has_no_descriptor |= stopped.is_some_and(|error| is_exhausted(&error));
             self.has_clients.get(listener) == Some(&true)
         });
         self.with_clients = listeners;
-        self.is_exhausted
+        has_no_descriptor
     }
 
-    /// Accepts one client of a listener. Returns `None` if no further client can be accepted.
+    /// Accepts one client of a listener. Returns the reason if no further client can be accepted.
     fn accept_one<H: Host<Stream = S>>(
         &mut self,
         host: &mut H,
         config: &Config,
         guest: &Guest,
         listener: usize,
-    ) -> Option<()> {
-        if self.has_clients.get(listener) != Some(&true) || *self.clients.get(listener)? >= MAX_CLIENTS {
-            return None;
-        }
-        let token = self.flows.next()?;
+    ) -> io::Result<()> {
+        let is_full = self.clients.get(listener).is_none_or(|clients| *clients >= MAX_CLIENTS);
+        let has_clients = self.has_clients.get_mut(listener).filter(|has_clients| **has_clients && !is_full);
+        let (Some(has_clients), Some(token)) = (has_clients, self.flows.next()) else {
+            return Err(ErrorKind::WouldBlock.into());
+        };
         let (stream, from) = match host.accept(listener, token) {
             Ok(client) => client,
-            Err(error) => {
-                // If the host has no descriptor, the client waits until a flow ends. Any other error concerns
-                // only this client, so the next one is accepted.
-                let is_empty = error.kind() == ErrorKind::WouldBlock;
-                *self.has_clients.get_mut(listener)? = !is_empty;
-                self.is_exhausted |= is_exhausted(&error);
-                return (!is_empty && !is_exhausted(&error)).then_some(());
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                *has_clients = false;
+                return Err(error);
             }
+            // The client waits until a flow ends.
+            Err(error) if is_exhausted(&error) => return Err(error),
+            // The error concerns only this client.
+            Err(_) => return Ok(()),
         };
         let port = config.tcp_ports.get(listener).copied().unwrap_or_default();
         let address = SocketAddr::new(guest.address_for(from.ip()), port);
         let Some(ends) = self.free_ends(config, address, from) else {
             host.reset(stream);
-            return Some(());
+            return Ok(());
         };
         let iss = self.iss(&ends, host.now());
-        self.flows.insert(Flow::from_client(stream, ends, listener, iss))?;
+        self.flows.insert(Flow::from_client(stream, ends, listener, iss)).ok_or(ErrorKind::WouldBlock)?;
         self.by_ends.insert(ends, token);
-        *self.clients.get_mut(listener)? += 1;
+        if let Some(clients) = self.clients.get_mut(listener) {
+            *clients += 1;
+        }
         self.enqueue(token);
-        Some(())
+        Ok(())
     }
 
     /// Returns ends for the flow between the guest and a client that no other flow has. The peer's address
