@@ -23,10 +23,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use hermit_usernet::config::Config;
 use hermit_usernet::host::Token;
+use hermit_usernet::sample::MAC;
 use hermit_usernet::{Event, Limits, MAX_HEADERS, Readiness, Usage, UserNetwork};
 
 use self::checks::Rules;
-use self::guest::{Guest, MAC};
+use self::guest::Guest;
 use self::host::FuzzHost;
 
 /// Ports of the guest that are forwarded.

@@ -32,6 +32,7 @@
 //! | `signs` | signs that the guest has started |
 //! | `slab` | flows by their numbers |
 //! | `usage` | resources that a network uses |
+//! | `sample` | frames of a guest, for tests |
 
 #![forbid(unsafe_code)]
 
@@ -43,6 +44,8 @@ pub mod host;
 mod icmp;
 mod link;
 mod parse;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
 mod signs;
 mod slab;
 mod tcp;

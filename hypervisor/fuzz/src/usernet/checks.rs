@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
 use hermit_usernet::config::GATEWAY_MAC;
+use hermit_usernet::sample::MAC;
 use hermit_usernet::{Limits, Offload};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -13,7 +14,7 @@ use smoltcp::wire::{
     TcpRepr, UdpPacket, UdpRepr,
 };
 
-use super::guest::{ACK, FIN, MAC, RST, SYN};
+use super::guest::{ACK, FIN, RST, SYN};
 
 /// Size in bytes of an Ethernet header.
 const ETHERNET: usize = 14;

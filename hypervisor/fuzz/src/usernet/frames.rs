@@ -7,14 +7,15 @@
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use hermit_usernet::sample::{MAC, packet_frame, udp_frame, write_ethernet};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress,
     EthernetProtocol, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscNeighborFlags,
-    NdiscRepr, UdpPacket, UdpRepr,
+    NdiscRepr,
 };
 
-use super::guest::{ACK, FIN, MAC, RST, SYN, Segment, packet_frame, write_ethernet};
+use super::guest::{ACK, FIN, RST, SYN, Segment};
 use super::{World, is_host};
 
 /// Source addresses: the guest's own addresses, spoofed addresses, and addresses that no host has.
@@ -161,16 +162,8 @@ impl World {
     }
 
     fn send_udp(&mut self, from: SocketAddr, to: SocketAddr, data: &[u8]) {
-        let mut bytes = vec![0; 8 + data.len()];
-        UdpRepr { src_port: from.port(), dst_port: to.port() }.emit(
-            &mut UdpPacket::new_unchecked(&mut bytes),
-            &from.ip().into(),
-            &to.ip().into(),
-            data.len(),
-            |place| place.copy_from_slice(data),
-            &ChecksumCapabilities::ignored(),
-        );
-        self.send_packet(from.ip(), to.ip(), IpProtocol::Udp, &bytes);
+        self.note_source(from.ip());
+        self.send(udp_frame(from, to, data));
     }
 
     /// Sends an echo request.

@@ -1,20 +1,12 @@
 //! The guest: the frames that it sends, and as much state of its TCP connections as it needs for valid
 //! segments.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
-use hermit_usernet::config::GATEWAY_MAC;
-use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
-    TcpOption, TcpPacket, TcpSeqNumber,
-};
+use hermit_usernet::sample::TcpSegment;
 
 use super::checks::Received;
 use super::host::byte;
-
-/// MAC address of the guest.
-pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// Maximum number of connections that the guest knows.
 const MAX_CONNECTIONS: usize = 16;
@@ -41,54 +33,11 @@ pub(super) struct Segment {
 impl Segment {
     /// Returns the frame of the segment. Its sequence numbers determine the data.
     pub(super) fn frame(&self) -> Vec<u8> {
-        let size: u8 = if self.options.is_some() { 28 } else { 20 };
-        let mut bytes = vec![0; size.into()];
-        let mut packet = TcpPacket::new_unchecked(&mut bytes);
-        packet.set_src_port(self.ends.0.port());
-        packet.set_dst_port(self.ends.1.port());
-        packet.set_seq_number(TcpSeqNumber(self.seq.cast_signed()));
-        packet.set_ack_number(TcpSeqNumber(self.ack.cast_signed()));
-        packet.set_header_len(size);
-        packet.set_window_len(self.window);
-        bytes[13] = self.flags;
-        if let Some((mss, scale)) = self.options {
-            let rest = TcpOption::MaxSegmentSize(mss).emit(&mut bytes[20..]);
-            TcpOption::NoOperation.emit(TcpOption::WindowScale(scale).emit(rest));
-        }
         let first = self.seq.wrapping_add(u32::from(self.flags & SYN != 0));
-        bytes.extend((0..self.length).zip(0_u32..).map(|(_, at)| byte(first.wrapping_add(at))));
-        packet_frame(self.ends.0.ip(), self.ends.1.ip(), IpProtocol::Tcp, &bytes)
+        let data: Vec<u8> = (0..self.length).zip(0..).map(|(_, at)| byte(first.wrapping_add(at))).collect();
+        let &Self { ends, seq, ack, flags, window, options, .. } = self;
+        TcpSegment { ends, seq, ack, flags, window, options, data: &data }.frame()
     }
-}
-
-/// Returns a frame with an IP packet. Both addresses must have the same IP version.
-pub(super) fn packet_frame(from: IpAddr, to: IpAddr, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
-    let (next_header, payload_len, hop_limit) = (protocol, payload.len(), 64);
-    let mut bytes = vec![0; if from.is_ipv4() { 34 } else { 54 }];
-    let kind = match (from, to) {
-        (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
-            let repr = Ipv4Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
-            repr.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[14..]), &ChecksumCapabilities::default());
-            EthernetProtocol::Ipv4
-        }
-        (IpAddr::V6(src_addr), IpAddr::V6(dst_addr)) => {
-            let repr = Ipv6Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
-            repr.emit(&mut Ipv6Packet::new_unchecked(&mut bytes[14..]));
-            EthernetProtocol::Ipv6
-        }
-        _ => unreachable!("{from} and {to} are of different versions"),
-    };
-    write_ethernet(&mut bytes, kind);
-    bytes.extend(payload);
-    bytes
-}
-
-/// Writes an Ethernet header of the guest's.
-pub(super) fn write_ethernet(bytes: &mut [u8], kind: EthernetProtocol) {
-    let mut frame = EthernetFrame::new_unchecked(bytes);
-    frame.set_src_addr(EthernetAddress(MAC));
-    frame.set_dst_addr(EthernetAddress(GATEWAY_MAC));
-    frame.set_ethertype(kind);
 }
 
 /// A connection, as far as the guest knows it.

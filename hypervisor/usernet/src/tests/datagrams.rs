@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol, UdpPacket};
 
-use super::lab::{GUEST, Lab, SECOND, answer, packet_frame, udp_frame};
+use super::lab::{GUEST, Lab, SECOND, answer, udp_frame};
 use crate::Event;
 use crate::host::{Protocol, Token};
+use crate::sample::packet_frame;
 
 const HERE: &str = "10.0.2.15:4000";
 const PEER: &str = "192.0.2.1:53";

@@ -6,8 +6,9 @@ use hermit_tcp::Flags;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscRepr};
 
-use super::lab::{GUEST, Lab, Sent, packet_frame, udp_frame};
+use super::lab::{GUEST, Lab, Sent, udp_frame};
 use crate::config::{GATEWAY_LINK_LOCAL, GATEWAY_V4, GATEWAY_V6};
+use crate::sample::packet_frame;
 use crate::{Event, Readiness};
 
 /// Maximum number of entries in the queues of a network without flows.

@@ -6,19 +6,17 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hermit_tcp::{Flags, Seq};
-use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr,
-    TcpOption, TcpPacket, UdpPacket, UdpRepr,
+    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpOption, TcpPacket,
 };
 
 use super::fake_host::FakeHost;
 use crate::config::{Config, GATEWAY_MAC};
 use crate::host::Token;
+use crate::sample::{self, MAC, TcpSegment};
 use crate::tests::fake_host::Socket;
 use crate::{Event, Limits, MAX_HEADERS, Readiness, UserNetwork};
 
-pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(super) const GUEST: &str = "10.0.2.15";
 
 /// Time in nanoseconds after which all delayed frames are sent.
@@ -64,70 +62,22 @@ impl Sent {
     }
 
     pub(super) fn frame(&self) -> Vec<u8> {
-        let options: u8 = if self.scale.is_some() { 8 } else { 0 };
-        let start = 20 + usize::from(options);
-        let mut bytes = vec![0; start + self.data.len()];
-        let mut packet = TcpPacket::new_unchecked(&mut bytes);
-        packet.set_src_port(self.from.port());
-        packet.set_dst_port(self.to.port());
-        packet.set_seq_number(smoltcp::wire::TcpSeqNumber(self.seq.cast_signed()));
-        packet.set_ack_number(smoltcp::wire::TcpSeqNumber(self.ack.cast_signed()));
-        packet.set_header_len(20 + options);
-        packet.set_window_len(self.window);
-        bytes[13] = self.flags.bits();
-        if let Some(scale) = self.scale {
-            let rest = TcpOption::MaxSegmentSize(1460).emit(&mut bytes[20..]);
-            let rest = TcpOption::WindowScale(scale).emit(rest);
-            TcpOption::NoOperation.emit(rest);
-        }
-        bytes[start..].copy_from_slice(&self.data);
-        packet_frame(self.from.ip(), self.to.ip(), IpProtocol::Tcp, &bytes)
+        let segment = TcpSegment {
+            ends: (self.from, self.to),
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags.bits(),
+            window: self.window,
+            options: self.scale.map(|scale| (1_460, scale)),
+            data: &self.data,
+        };
+        segment.frame()
     }
-}
-
-/// Frame of the guest's with an IP packet.
-pub(super) fn packet_frame(from: IpAddr, to: IpAddr, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; 14 + if from.is_ipv4() { 20 } else { 40 }];
-    let (next_header, payload_len, hop_limit) = (protocol, payload.len(), 64);
-    let kind = match (from, to) {
-        (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
-            let repr = Ipv4Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
-            repr.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[14..]), &ChecksumCapabilities::default());
-            EthernetProtocol::Ipv4
-        }
-        (IpAddr::V6(src_addr), IpAddr::V6(dst_addr)) => {
-            let repr = Ipv6Repr { src_addr, dst_addr, next_header, payload_len, hop_limit };
-            repr.emit(&mut Ipv6Packet::new_unchecked(&mut bytes[14..]));
-            EthernetProtocol::Ipv6
-        }
-        _ => panic!("{from} {to}"),
-    };
-    ethernet(&mut bytes, kind);
-    bytes.extend(payload);
-    bytes
-}
-
-/// Writes an Ethernet header of the guest's.
-pub(super) fn ethernet(bytes: &mut [u8], kind: EthernetProtocol) {
-    let mut frame = EthernetFrame::new_unchecked(bytes);
-    frame.set_src_addr(smoltcp::wire::EthernetAddress(MAC));
-    frame.set_dst_addr(smoltcp::wire::EthernetAddress(GATEWAY_MAC));
-    frame.set_ethertype(kind);
 }
 
 /// Frame of the guest's with a UDP datagram.
 pub(super) fn udp_frame(from: &str, to: &str, data: &[u8]) -> Vec<u8> {
-    let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
-    let mut bytes = vec![0; 8 + data.len()];
-    UdpRepr { src_port: from.port(), dst_port: to.port() }.emit(
-        &mut UdpPacket::new_unchecked(&mut bytes),
-        &from.ip().into(),
-        &to.ip().into(),
-        data.len(),
-        |place| place.copy_from_slice(data),
-        &ChecksumCapabilities::default(),
-    );
-    packet_frame(from.ip(), to.ip(), IpProtocol::Udp, &bytes)
+    sample::udp_frame(from.parse().unwrap(), to.parse().unwrap(), data)
 }
 
 impl Lab {

@@ -10,8 +10,9 @@ use smoltcp::wire::{
     EthernetProtocol, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, NdiscRepr, UdpPacket,
 };
 
-use super::lab::{GUEST, Lab, MAC, ethernet, packet_frame, udp_frame};
+use super::lab::{GUEST, Lab, udp_frame};
 use crate::config::{GATEWAY_MAC, GATEWAY_V4, PREFIX_V6};
+use crate::sample::{MAC, packet_frame, write_ethernet};
 
 pub(super) fn arp(target: Ipv4Addr, source: Ipv4Addr) -> Vec<u8> {
     let request = ArpRepr::EthernetIpv4 {
@@ -22,7 +23,7 @@ pub(super) fn arp(target: Ipv4Addr, source: Ipv4Addr) -> Vec<u8> {
         target_protocol_addr: target,
     };
     let mut bytes = vec![0; 14 + request.buffer_len()];
-    ethernet(&mut bytes, EthernetProtocol::Arp);
+    write_ethernet(&mut bytes, EthernetProtocol::Arp);
     request.emit(&mut ArpPacket::new_unchecked(&mut bytes[14..]));
     bytes
 }
