@@ -1,11 +1,14 @@
 //! Runs the fuzz targets on their seeds and on inputs near them: without a fuzzer, on a stable compiler.
 
 #[cfg(test)]
+#[path = "seeds/near.rs"]
+mod near;
+
+#[cfg(test)]
 mod tests {
+    use super::near::near_a_seed;
     use hermit_interface::image::{self, sample::Sample};
-    use proptest::collection::vec;
     use proptest::prelude::*;
-    use proptest::sample::{Index, select};
     use std::fs;
     use std::path::{Path, PathBuf};
     use uhyve_fuzz::TARGETS;
@@ -27,28 +30,19 @@ mod tests {
         }
     }
 
-    /// A target, and an input that differs from one of its seeds in a few bytes, or is its beginning.
-    fn near_a_seed() -> impl Strategy<Value = (usize, Vec<u8>)> {
-        let seeds: Vec<_> = TARGETS
-            .into_iter()
-            .enumerate()
+    /// Numbers of the targets, each with all its seeds.
+    fn seeds() -> Vec<(usize, PathBuf)> {
+        let targets = TARGETS.into_iter().enumerate();
+        targets
             .flat_map(|(target, (name, _))| files(name).into_iter().map(move |seed| (target, seed)))
-            .collect();
-        let edits = vec((any::<Index>(), any::<u8>()), 0..8);
-        (select(seeds), edits, any::<Option<Index>>()).prop_map(|((target, seed), edits, end)| {
-            let mut input = fs::read(seed).unwrap();
-            let edits = if input.is_empty() { Vec::new() } else { edits };
-            edits.into_iter().for_each(|(index, byte)| *index.get_mut(&mut input) = byte);
-            input.truncate(end.map_or(usize::MAX, |end| end.index(input.len() + 1)));
-            (target, input)
-        })
+            .collect()
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
-        fn inputs_near_seeds_pass_their_target((target, input) in near_a_seed()) {
+        fn inputs_near_seeds_pass_their_target((target, input) in near_a_seed(seeds())) {
             TARGETS[target].1(&input);
         }
     }

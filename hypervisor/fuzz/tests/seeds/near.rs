@@ -1,0 +1,23 @@
+//! Inputs near the seeds of fuzz targets. The tests of both packages of fuzz targets contain this module.
+
+use std::fmt::Debug;
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// A target, and an input that differs from one of its seeds in a few bytes, or is its beginning.
+pub(crate) fn near_a_seed<T: Clone + Debug + 'static>(
+    seeds: Vec<(T, PathBuf)>,
+) -> impl Strategy<Value = (T, Vec<u8>)> {
+    let edits = vec((any::<Index>(), any::<u8>()), 0..8);
+    (select(seeds), edits, any::<Option<Index>>()).prop_map(|((target, seed), edits, end)| {
+        let mut input = fs::read(seed).unwrap();
+        let edits = if input.is_empty() { Vec::new() } else { edits };
+        edits.into_iter().for_each(|(index, byte)| *index.get_mut(&mut input) = byte);
+        input.truncate(end.map_or(usize::MAX, |end| end.index(input.len() + 1)));
+        (target, input)
+    })
+}
