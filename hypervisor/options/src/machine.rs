@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hermit_interface::cpu_count::CpuCount;
 use hermit_interface::memory_size::MemorySize;
-use hermit_interface::port_forward::PortForward;
 use hermit_interface::time_limit::{DEFAULT_GRACE, parse_grace, parse_seconds};
 
 use crate::disk::DiskConfig;
@@ -14,6 +13,7 @@ use crate::environment::{self, EnvOption, EnvironmentError, Variable};
 use crate::gdb::GdbAddress;
 use crate::mount::MountConfig;
 use crate::open::Opener;
+use crate::ports::PortOptions;
 
 /// Options of a machine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -46,11 +46,9 @@ pub struct MachineOptions {
     /// The files that the program finds at /: a folder, or a tar archive; changes stay in the guest's memory
     #[arg(long, value_name = "DIR|FILE.tar")]
     pub root: Option<PathBuf>,
-    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010;
-    /// port 0 of the host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given
-    /// several times
-    #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
-    pub ports: Vec<PortForward>,
+    /// Ports of the host that are forwarded to the guest.
+    #[command(flatten)]
+    pub ports: PortOptions,
     /// Wait for gdb before the first instruction: on this port of the host, 0 takes a free one, or on a UNIX
     /// socket at this path, such as ./gdb, which only its user can connect to
     #[arg(long, value_name = "PORT|PATH")]

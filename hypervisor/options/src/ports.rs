@@ -8,6 +8,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU16;
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 
 use hermit_interface::port_forward::{PortForward, Protocol};
@@ -17,6 +18,30 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 /// Maximum number of connections that wait to be accepted, unless the host's limit is lower
 /// (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
+
+/// The option for forwarded ports. It dereferences to the ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct PortOptions {
+    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010;
+    /// port 0 of the host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given
+    /// several times
+    #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
+    ports: Vec<PortForward>,
+}
+
+impl Deref for PortOptions {
+    type Target = Vec<PortForward>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.ports
+    }
+}
+
+impl From<PortOptions> for Vec<PortForward> {
+    fn from(options: PortOptions) -> Self {
+        options.ports
+    }
+}
 
 /// Reason why a port of the host cannot be forwarded.
 #[derive(Debug, thiserror::Error)]

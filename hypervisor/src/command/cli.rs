@@ -121,7 +121,7 @@ impl Arguments {
         let machine = self.machine;
         check_guest_paths(&machine.mount)?;
         let choice = self.net.or_else(|| (!self.listen_fd.is_empty()).then(NetworkOption::user));
-        let network = network::device(choice, machine.ports)?;
+        let network = network::device(choice, machine.ports.into())?;
         let is_user = |network: &NetworkConfig| matches!(network.backend, BackendConfig::User(_));
         if !self.listen_fd.is_empty() && !network.as_ref().is_some_and(is_user) {
             return Err("--listen-fd goes with --net user".to_owned());

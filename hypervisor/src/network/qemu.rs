@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use hermit_interface::port_forward::PortForward;
 use hermit_options::network::{self, NetworkOption};
+use hermit_options::ports::PortOptions;
 
 use self::connection::Connection;
 use super::open_sockets;
@@ -29,11 +29,9 @@ pub struct NetArguments {
     /// `-netdev stream,id=net,server=off,addr.type=unix,addr.path=PATH`
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Forward a port of the host to the guest, such as 8080:80, or a range, such as 8000-8010:8000-8010;
-    /// port 0 of the host is any free one, which is printed; TCP, or UDP with /udp at its end; may be given
-    /// several times
-    #[arg(short = 'p', long = "publish", alias = "port", value_name = "[ADDRESS:]HOST:GUEST[/udp]")]
-    ports: Vec<PortForward>,
+    /// Ports of the host that are forwarded to the guest.
+    #[command(flatten)]
+    ports: PortOptions,
     /// The network, as for uhyve; mac= is the address that QEMU gives to the guest, 52:54:00:12:34:56 by
     /// default
     #[arg(long, value_name = "user[,KEY[=VALUE]...]", default_value = "user")]
@@ -56,7 +54,7 @@ impl NetArguments {
     ///
     /// A message about options that exclude each other, or that only a uhyve guest has.
     pub fn config(&self) -> Result<NetworkConfig, String> {
-        let network = network::device(Some(self.net.clone()), self.ports.clone())?;
+        let network = network::device(Some(self.net.clone()), self.ports.clone().into())?;
         let network = network.filter(|network| matches!(network.backend, BackendConfig::User(_)));
         let Some(network) = network else {
             return Err("uhyve net has the network user only: write --net user".to_owned());
