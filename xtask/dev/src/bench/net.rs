@@ -11,6 +11,7 @@
 
 mod aims;
 mod client;
+mod container;
 mod figures;
 mod http;
 mod idle;

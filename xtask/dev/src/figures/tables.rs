@@ -47,6 +47,9 @@ const NET_COLUMNS: &[(&str, &str)] = &[
     ("no TSO", "no TSO/median"),
     ("veth", "veth/median"),
     ("loopback", "loopback/median"),
+    ("podman", "podman/median"),
+    ("slirp", "slirp/median"),
+    ("pasta", "pasta/median"),
     ("QEMU : Linux", "ratios/QEMU:Linux/ratio"),
     ("aim", "ratios/QEMU:Linux/aim"),
     ("QEMU : no TSO", "ratios/QEMU:no TSO/ratio"),
@@ -219,7 +222,12 @@ const TABLES: [SuiteTable; 24] = [
         part: "per second",
         title: "per second",
         columns: NET_COLUMNS,
-        rows: &[("connections", ""), ("HTTP requests", "")],
+        rows: &[
+            ("connections", ""),
+            ("HTTP requests", ""),
+            ("HTTP, 1 connection", ""),
+            ("HTTP, 64 connections", ""),
+        ],
     },
     SuiteTable {
         name: "net-start",

@@ -11,8 +11,9 @@ use super::server::RunningServer;
 use super::system::System;
 use super::topic::Table;
 
-/// Number of persistent connections for the rate of requests to httpd.
-const CONNECTIONS: u32 = 16;
+/// Numbers of persistent connections for the rate of requests to httpd, with their rows.
+const CONNECTIONS: [(u32, &str); 3] =
+    [(16, "HTTP requests"), (1, "HTTP, 1 connection"), (64, "HTTP, 64 connections")];
 
 /// Time limit of wrk.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,13 +31,15 @@ pub(super) struct Load {
     pub(super) errors: Option<String>,
 }
 
-/// Measures the rate of requests to httpd.
+/// Measures the rate of requests to httpd for each number of connections.
 pub(super) fn measure(server: &RunningServer, system: System, figures: &mut Figures) -> Result<()> {
-    let load = run(server, "/", CONNECTIONS)?;
-    if let Some(errors) = load.errors {
-        figures.fail(format!("{system}, HTTP: {errors}"));
+    for (connections, name) in CONNECTIONS {
+        let load = run(server, "/", connections)?;
+        if let Some(errors) = load.errors {
+            figures.fail(format!("{system}, {name}: {errors}"));
+        }
+        figures.add(Table::Rates, name, system, load.rate);
     }
-    figures.add(Table::Rates, "HTTP requests", system, load.rate);
     Ok(())
 }
 

@@ -33,10 +33,14 @@ pub(super) const MAC: &str = "52:54:00:12:34:56";
 
 /// Linux's default congestion control, which the Linux guests also use. The host may have another default,
 /// such as BBR, whose pacing then decides how many messages of a few bytes a device carries.
-const CONGESTION_CONTROL: &str = "cubic";
+pub(super) const CONGESTION_CONTROL: &str = "cubic";
+
+/// Message for a host that does not permit the congestion control. New network namespaces are restricted to
+/// this list.
+const CONTROL_HELP: &str = "root can add it to the list `sysctl net.ipv4.tcp_allowed_congestion_control`";
 
 /// File that has the default congestion control of a network namespace.
-const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+pub(super) const DEFAULT_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Maximum time until `unshare` has created a namespace.
 const NAMESPACE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,8 +54,10 @@ pub(super) enum NetLink {
     Tap,
     /// A relay between a guest and the relay's own tap.
     Relay(Relay),
-    /// Ports of the host, which uhyve forwards to a guest.
+    /// Ports of the host, which uhyve or podman forwards.
     Ports,
+    /// Ports of the host, which pasta forwards.
+    Pasta,
     /// A veth pair. The server's end is in this namespace.
     Veth(Namespace),
 }
@@ -64,6 +70,16 @@ impl NetLink {
         let link = Self::Tap;
         configure_host()?;
         add_neighbor()?;
+        Ok(link)
+    }
+
+    /// Creates a tap without a guest and a default route, from which pasta derives the network of its
+    /// namespace.
+    pub(super) fn pasta() -> Result<Self> {
+        ip(&["tuntap", "add", DEVICE, "mode", "tap"])?;
+        let link = Self::Pasta;
+        configure_host()?;
+        ip(&["route", "add", "default", "via", &SERVER.to_string()])?;
         Ok(link)
     }
 
@@ -104,7 +120,13 @@ impl NetLink {
 
     /// Returns the address of the server.
     pub(super) fn server(&self) -> Ipv4Addr {
-        if let Self::Loopback | Self::Ports = self { Ipv4Addr::LOCALHOST } else { SERVER }
+        match self {
+            Self::Loopback | Self::Ports => Ipv4Addr::LOCALHOST,
+            // pasta translates what other addresses than the loopback address receive. Connections to the
+            // loopback address do not pass its tap.
+            Self::Pasta => HOST,
+            _ => SERVER,
+        }
     }
 
     /// Returns the address at which the server reaches the host. Returns `None` if the server is behind
@@ -112,7 +134,7 @@ impl NetLink {
     pub(super) fn host(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Loopback => Some(Ipv4Addr::LOCALHOST),
-            Self::Ports => None,
+            Self::Ports | Self::Pasta => None,
             _ => Some(HOST),
         }
     }
@@ -125,7 +147,7 @@ impl Drop for NetLink {
             Self::Loopback | Self::Ports | Self::Relay(_) => {}
             // An error is ignored: the device may not exist, and the kernel removes it with the namespace
             // anyway.
-            Self::Tap | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
+            Self::Tap | Self::Pasta | Self::Veth(_) => drop(ip(&["link", "delete", DEVICE])),
         }
     }
 }
@@ -171,7 +193,7 @@ impl Drop for Namespace {
 pub(super) fn prepare_namespace() -> Result<()> {
     ip(&["link", "set", "lo", "up"])?;
     fs::write(DEFAULT_CONTROL, CONGESTION_CONTROL)
-        .with_context(|| format!("cannot set the congestion control {CONGESTION_CONTROL}"))
+        .with_context(|| format!("cannot set the congestion control {CONGESTION_CONTROL}: {CONTROL_HELP}"))
 }
 
 /// Sets the host's address and enables its device.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use super::container;
 use super::server_program::ServerProgram;
 use super::system::System;
 use super::topic::Topic;
@@ -167,6 +168,9 @@ impl NetBenchPlan {
         plan.selection.systems = systems.filter(is_on).filter(has_path).collect();
         if !uhyve.works(Engine::Process) {
             plan.leave_out(&[System::Uhyve, System::UhyvePorts], uhyve.about(Engine::Process));
+        }
+        for (systems, missing) in container::missing() {
+            plan.leave_out(systems, &format!("{missing} is not installed"));
         }
         if plan.selection.systems.iter().any(|&system| is_linux(system))
             && let Err(error) = plan.prepare_linux()

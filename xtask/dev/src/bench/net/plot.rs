@@ -136,6 +136,9 @@ fn color(system: System) -> RGBColor {
         System::LinuxNoTso => RGBColor(148, 190, 220),
         System::Veth => RGBColor(44, 160, 44),
         System::Loopback => RGBColor(160, 160, 160),
+        System::Podman => RGBColor(120, 60, 150),
+        System::Slirp => RGBColor(190, 150, 210),
+        System::Pasta => RGBColor(120, 80, 40),
     }
 }
 

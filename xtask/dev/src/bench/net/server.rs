@@ -1,14 +1,15 @@
 //! A running server: in a guest, or as a process of the host.
 //!
 //! Each [`System`] of the suite runs the same server program in another way: in uhyve at a tap or behind
-//! forwarded ports, in QEMU, in a Linux guest, or as a process at a veth pair or at the loopback interface.
+//! forwarded ports, in QEMU, in a Linux guest, as a process at a veth pair or at the loopback interface, or
+//! in a container.
 //! The client is always a process of the host. A [`RunningServer`] hides these differences: it has an
 //! address, an output and a [`NetLink`], and removes its files and devices when it is dropped. The functions
 //! below it make the command line of each system. All guests have the same memory.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, bail};
 use tempfile::TempDir;
 
+use super::container;
 use super::link::{DEVICE, HOST, MAC, NetLink, PREFIX, SERVER};
 use super::plan::NetBenchPlan;
 use super::relay::Relay;
@@ -36,6 +38,9 @@ const GUEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Maximum time from a server's start until it accepts connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Maximum time after which the port of a container closes a connection that its server does not accept.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Options of QEMU's virtio-net device without segmentation offload, in both directions.
 const NO_OFFLOAD: &str = ",gso=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off\
@@ -57,6 +62,7 @@ const LOG: &str = "log";
 #[derive(Debug)]
 pub(super) struct RunningServer {
     child: Child,
+    system: System,
     program: ServerProgram,
     /// Time at which the server's process was started.
     pub(super) start: Instant,
@@ -71,7 +77,8 @@ impl RunningServer {
         let link = match system {
             System::Loopback => NetLink::Loopback,
             System::Veth => NetLink::veth()?,
-            System::UhyvePorts => NetLink::Ports,
+            System::UhyvePorts | System::Podman | System::Slirp => NetLink::Ports,
+            System::Pasta => NetLink::pasta()?,
             _ if plan.selection.is_lossy => NetLink::relay(folder.path())?,
             _ => NetLink::tap()?,
         };
@@ -82,6 +89,9 @@ impl RunningServer {
             System::Linux => linux(plan, program, folder.path(), &link, "")?,
             System::LinuxNoTso => linux(plan, program, folder.path(), &link, NO_OFFLOAD)?,
             System::Veth | System::Loopback => native(plan, program, &link)?,
+            System::Podman => container::podman(plan, program, folder.path(), container::PROXY)?,
+            System::Slirp => container::podman(plan, program, folder.path(), container::SLIRP)?,
+            System::Pasta => container::pasta(plan, program)?,
         };
         let log = File::create(folder.path().join(LOG)).context("cannot make a file")?;
         // Standard input is a pipe that stays open, because QEMU closes the console when its standard input
@@ -90,7 +100,7 @@ impl RunningServer {
         let start = Instant::now();
         let child =
             command.spawn().with_context(|| format!("cannot start {}", process::display(&command)))?;
-        Ok(Self { child, program, start, folder, link })
+        Ok(Self { child, system, program, start, folder, link })
     }
 
     /// Starts a server and waits until it accepts connections.
@@ -99,8 +109,8 @@ impl RunningServer {
         loop {
             server.check()?;
             match TcpStream::connect_timeout(&server.socket_address(), Duration::from_millis(200)) {
-                Ok(_) => return Ok(server),
-                Err(_) => thread::sleep(Duration::from_millis(5)),
+                Ok(stream) if !system.is_container() || stays_open(&stream) => return Ok(server),
+                _ => thread::sleep(Duration::from_millis(5)),
             }
         }
     }
@@ -156,9 +166,18 @@ impl RunningServer {
 impl Drop for RunningServer {
     fn drop(&mut self) {
         // Both calls fail if the process has been reaped already, which is not an error.
-        let _: io::Result<()> = self.child.kill();
+        let _: io::Result<()> =
+            if self.system.is_container() { container::kill(&mut self.child) } else { self.child.kill() };
         let _: io::Result<ExitStatus> = self.child.wait();
     }
+}
+
+/// Returns true if the peer keeps a connection open. The ports of a container accept connections before its
+/// server listens, and then close them.
+fn stays_open(mut stream: &TcpStream) -> bool {
+    let is_timeout = |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    stream.set_read_timeout(Some(CLOSE_TIMEOUT)).is_ok()
+        && stream.read(&mut [0]).is_err_and(|error| is_timeout(error.kind()))
 }
 
 /// Returns the command of a guest in uhyve at a tap.

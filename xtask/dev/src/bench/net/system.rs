@@ -23,10 +23,16 @@ pub(crate) enum System {
     Veth,
     /// A process of the host, over the loopback device
     Loopback,
+    /// A rootless container of podman on slirp4netns, behind ports that podman's proxy forwards (its default)
+    Podman,
+    /// A rootless container of podman, behind ports that slirp4netns forwards
+    Slirp,
+    /// A process of the host in another network namespace, behind ports that pasta forwards
+    Pasta,
 }
 
 impl System {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::UhyvePorts,
         Self::Uhyve,
         Self::Qemu,
@@ -34,6 +40,9 @@ impl System {
         Self::LinuxNoTso,
         Self::Veth,
         Self::Loopback,
+        Self::Podman,
+        Self::Slirp,
+        Self::Pasta,
     ];
 
     /// Returns true if the system is measured on a platform.
@@ -44,7 +53,12 @@ impl System {
 
     /// Returns true if the system has its own address, at which it answers pings after it has booted.
     pub(super) fn answers_pings(self) -> bool {
-        !matches!(self, Self::UhyvePorts | Self::Veth | Self::Loopback)
+        !self.is_container() && !matches!(self, Self::UhyvePorts | Self::Veth | Self::Loopback)
+    }
+
+    /// Returns true if the system is a container, whose network is a program in user space.
+    pub(super) fn is_container(self) -> bool {
+        matches!(self, Self::Podman | Self::Slirp | Self::Pasta)
     }
 }
 
@@ -58,6 +72,9 @@ impl fmt::Display for System {
             Self::LinuxNoTso => "no TSO",
             Self::Veth => "veth",
             Self::Loopback => "loopback",
+            Self::Podman => "podman",
+            Self::Slirp => "slirp",
+            Self::Pasta => "pasta",
         })
     }
 }
