@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-use crate::{crates, image, patches, run, runner, setup};
+use crate::{crates, image, run, runner, setup};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
@@ -27,8 +27,6 @@ pub enum Command {
     /// Run uhyve, the hypervisor, with arguments of its own
     #[command(disable_help_flag = true)]
     Uhyve(Forwarded),
-    /// Check the patches of other projects' sources
-    Patches(patches::Arguments),
     /// Configure cargo in another workspace for crates that are patched for the target
     PatchConfig(crates::Arguments),
     /// Run the tests: lints and all rings, or only the rings named
@@ -43,6 +41,9 @@ pub enum Command {
     /// Check formatting, clippy and the project's own rules
     #[command(disable_help_flag = true)]
     Lint(Forwarded),
+    /// Check the patches of other projects' sources
+    #[command(disable_help_flag = true)]
+    Patches(Forwarded),
     /// Print the lines of source that addresses in a guest's backtrace belong to
     #[command(disable_help_flag = true)]
     Addr2line(Forwarded),

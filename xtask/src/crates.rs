@@ -1,6 +1,6 @@
 //! Patches of crates from crates.io that do not know the target.
 //!
-//! `hermit-sys/patches/CRATE/` has, for each crate, lists of edits with the versions that they fit. The
+//! `xtask/patches/crates/CRATE/` has the patches of a crate, in a directory for each range of versions. The
 //! patches of a program's dependencies are applied to copies of the registry's sources. A generated
 //! configuration passes the copies to cargo as `[patch.crates-io]`. `run`, `test` and `image` use this
 //! configuration by themselves; `patch-config` writes it for other workspaces.
@@ -9,10 +9,10 @@
 //! host must use the registry's crates. So builds for the guest have a separate lock file, which is derived
 //! from `Cargo.lock`.
 
+mod catalog;
 mod configuration;
 mod features;
 mod graph;
-mod patch;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -23,10 +23,13 @@ use anyhow::{Context, Result};
 
 use crate::usage::usage_error;
 use crate::{setup, workspace};
+pub use catalog::Catalog;
+use catalog::CratePatch;
 use configuration::Configuration;
+pub use graph::Package;
 pub(crate) use graph::names;
-use graph::{Graph, Package, Purpose};
-use patch::{Catalog, Patch};
+use graph::{Graph, Purpose};
+pub use source::{fetch, locked};
 
 /// Options of `patch-config`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +49,7 @@ pub fn main(arguments: &Arguments) -> Result<()> {
         return Err(usage_error(format!("there is no Cargo.toml in {}", arguments.folder.display())));
     }
     let graph = Graph::of(&arguments.folder, &[], Purpose::ProgramsAndTests)?;
-    let selection = Selection::new(&graph, &catalog()?, |_| true)?;
+    let selection = Selection::new(&graph, &Catalog::read()?, |_| true)?;
     for note in selection.notes.iter().chain(&selection.warnings) {
         eprintln!("warning: {note}");
     }
@@ -71,7 +74,7 @@ pub(crate) fn configure(
     features: &[String],
     names: &HashSet<String>,
 ) -> Result<Vec<String>> {
-    let catalog = catalog()?;
+    let catalog = Catalog::read()?;
     setup::configure_c(cargo, names)?;
     if !catalog.has_any_of(names) {
         return Ok(Vec::new());
@@ -94,7 +97,7 @@ pub(crate) fn configure(
 /// are crates that are patched or depend on a patched one; the values are the names of the patched crates.
 pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let graph = Graph::of(folder, &[], Purpose::Programs)?;
-    let selection = Selection::new(&graph, &catalog()?, |_| true)?;
+    let selection = Selection::new(&graph, &Catalog::read()?, |_| true)?;
     let mut patched = BTreeMap::<_, BTreeSet<_>>::new();
     for (copy, _) in &selection.copies {
         for dependent in graph.dependents(copy) {
@@ -102,11 +105,6 @@ pub fn patched(folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
         }
     }
     Ok(patched)
-}
-
-/// Returns the patches of this repository.
-fn catalog() -> Result<Catalog> {
-    Catalog::read(&workspace::root().join("hermit-sys/patches"))
 }
 
 /// A package, and the folder of its patched copy.
@@ -147,7 +145,13 @@ impl Selection {
     /// Adds a package, and those packages that its patch requires and that the lock file has: the patched
     /// crate may depend on them. If the patch of one of these packages does not fit its sources, adds no
     /// package and returns false.
-    fn add(&mut self, graph: &Graph, catalog: &Catalog, patch: &Patch, package: &Package) -> Result<bool> {
+    fn add(
+        &mut self,
+        graph: &Graph,
+        catalog: &Catalog,
+        patch: &CratePatch,
+        package: &Package,
+    ) -> Result<bool> {
         if self.copies.iter().any(|(other, _)| other.is_same_as(package)) {
             return Ok(true);
         }
@@ -187,23 +191,25 @@ impl Selection {
 
     /// Returns the folder of a package's patched copy, and makes the copy first if there is none. Returns
     /// `None` if the patch does not fit.
-    fn copy(&mut self, graph: &Graph, patch: &Patch, package: &Package) -> Result<Option<PathBuf>> {
-        let folder = source::folder_of_copy(patch, package);
+    fn copy(&mut self, graph: &Graph, patch: &CratePatch, package: &Package) -> Result<Option<PathBuf>> {
+        let folder = source::folder_of_copy(patch, package)?;
         if folder.is_dir() {
             return Ok(Some(folder));
         }
         let failed = || format!("cannot patch {} {}", package.name, package.version);
         let original = source::original(graph, package).with_context(failed)?;
-        match patch.apply(&original) {
-            Ok(files) => source::copy(&original, &files, &folder).with_context(failed)?,
-            Err(error) => {
-                let mismatch = format!("{} {} is not patched: {error:#}", package.name, package.version);
-                if !self.warnings.contains(&mismatch) {
-                    self.warnings.push(mismatch);
-                }
-                return Ok(None);
+        let changes = tempfile::tempdir().with_context(failed)?;
+        if let Err(error) = patch.series.apply_to(&original, changes.path()) {
+            let misfit = format!(
+                "{0} {1} is not patched, `cargo update -p {0} --precise {2}` chooses a version that is: {error:#}",
+                package.name, package.version, patch.from
+            );
+            if !self.warnings.contains(&misfit) {
+                self.warnings.push(misfit);
             }
+            return Ok(None);
         }
+        source::copy(&original, changes.path(), &folder).with_context(failed)?;
         Ok(Some(folder))
     }
 }

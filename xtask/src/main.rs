@@ -10,7 +10,7 @@ use anyhow::{Error, Result};
 use clap::Parser;
 use xtask::cargo::TOOLS_PROFILE;
 use xtask::cli::{Arguments, Command};
-use xtask::{crates, exit, image, patches, process, run, runner, setup, temporary, workspace};
+use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspace};
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
@@ -22,13 +22,13 @@ fn main() -> ExitCode {
         Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
         Command::Image(arguments) => exit::of_command(image::main(&arguments)),
         Command::Uhyve(forwarded) => exit::of_guest(run::exec_uhyve_with(&forwarded.arguments)),
-        Command::Patches(arguments) => exit::of_command(patches::main(&arguments)),
         Command::PatchConfig(arguments) => exit::of_command(crates::main(&arguments)),
         Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
         Command::Test(_)
         | Command::Bench(_)
         | Command::Figures(_)
         | Command::Lint(_)
+        | Command::Patches(_)
         | Command::Addr2line(_)
         | Command::NetBench(_) => exit::of_command(become_xtask_dev()),
     }

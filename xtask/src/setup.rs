@@ -50,9 +50,8 @@ use record::{Addition, Record};
 use sources::Sources;
 use stamp::State;
 
-pub use files::copy_dir;
-pub(crate) use files::list as list_files;
-pub(crate) use patch_check::check_patches;
+pub use files::{copy_dir, list as list_files, remove_dir};
+pub use patch_check::check_patches;
 pub use tools::{loader, uhyve};
 
 /// Cost of the build of std.
@@ -359,7 +358,7 @@ fn remove_stale_builds(
         return Ok(());
     }
     for built in built {
-        files::remove_dir(built)?;
+        remove_dir(built)?;
     }
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&mark, current))
@@ -393,7 +392,7 @@ fn remove() -> Result<()> {
     for target in [GUEST_TARGET, SOFT_FLOAT_TARGET, BARE_TARGET] {
         if record.has(Addition::Folder(target)) {
             eprintln!("removing {}", toolchain.target(target).display());
-            files::remove_dir(&toolchain.target(target))?;
+            remove_dir(&toolchain.target(target))?;
         }
     }
     let by_rustup = [
@@ -417,7 +416,7 @@ fn remove() -> Result<()> {
         eprintln!("warning: {error:#}");
     }
     Sources::remove()?;
-    user_cache::folder().map_or(Ok(()), |folder| files::remove_dir(&folder))?;
+    user_cache::folder().map_or(Ok(()), |folder| remove_dir(&folder))?;
     record.delete()?;
     eprintln!("Setup is undone; packages of the operating system stay installed.");
     Ok(())

@@ -1,5 +1,5 @@
-//! The developers' commands of `cargo xtask`: lint, test, bench, figures and addr2line. For these commands,
-//! `cargo xtask` builds and starts this program.
+//! The developers' commands of `cargo xtask`: lint, patches, test, bench, figures and addr2line. For these
+//! commands, `cargo xtask` builds and starts this program.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod figures;
 #[cfg(test)]
 mod guides;
 mod lint;
+mod patches;
 mod test;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Figures(figures::Arguments),
     /// Check formatting, clippy and the project's own rules
     Lint(lint::Arguments),
+    /// Check the patches of other projects' sources
+    Patches(patches::Arguments),
     /// Print the lines of source that addresses in a guest's backtrace belong to
     Addr2line(addr2line::Arguments),
     /// Measure the network, in a namespace that is made for it
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::main(&arguments),
         Command::Figures(arguments) => figures::main(&arguments),
         Command::Lint(arguments) => lint::main(&arguments),
+        Command::Patches(arguments) => patches::main(&arguments),
         Command::Addr2line(arguments) => addr2line::main(&arguments),
         Command::NetBench(plan) => bench::net::inside(&plan),
     })

@@ -23,13 +23,15 @@ pub(super) const MARK: &str = "hermit-patch";
 
 /// A package in a dependency graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Package {
+pub struct Package {
     /// Cargo's identifier.
     id: String,
-    pub(crate) name: String,
-    pub(super) version: String,
+    /// Name of the crate.
+    pub name: String,
+    /// Version of the crate.
+    pub version: String,
     /// Folder of the unpatched sources. For a patched copy, the folder may no longer exist.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// True if the package is from crates.io, or a patched copy of such a package.
     is_registered: bool,
 }

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::catalog::CratePatch;
 use super::graph::{self, Graph, MARK, Package, Purpose};
-use super::patch::{Files, Patch};
 use crate::process;
 use crate::quote::toml_string;
 use crate::setup::copy_dir;
@@ -17,22 +17,21 @@ use crate::setup::copy_dir;
 const FOLDER: &str = "copies-2";
 
 /// Returns the folder of a package's patched copy.
-pub(super) fn folder_of_copy(patch: &Patch, package: &Package) -> PathBuf {
-    let name = format!("{}-{}-{}", package.name, package.version, patch.digest);
-    super::folder().join(FOLDER).join(name)
+pub(super) fn folder_of_copy(patch: &CratePatch, package: &Package) -> Result<PathBuf> {
+    let digest = &patch.series.digest()?[..12];
+    let name = format!("{}-{}-{digest}", package.name, package.version);
+    Ok(super::folder().join(FOLDER).join(name))
 }
 
-/// Copies the folder `original` to `folder`, with these changed and new files. Does nothing if another
-/// process has made the copy meanwhile.
-pub(super) fn copy(original: &Path, files: &Files, folder: &Path) -> Result<()> {
+/// Copies the folder `original` to `folder`, with the changed and new files in the folder `changes`. Does
+/// nothing if another process has made the copy meanwhile.
+pub(super) fn copy(original: &Path, changes: &Path, folder: &Path) -> Result<()> {
     let parent = folder.parent().unwrap_or(folder);
     fs::create_dir_all(parent)?;
     let new = tempfile::tempdir_in(parent)?;
     let copy = new.path().join("copy");
     copy_dir(original, &copy)?;
-    for (file, text) in files {
-        fs::write(copy.join(file), text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    copy_dir(changes, &copy)?;
     adapt_manifest(&copy.join("Cargo.toml"), original)?;
     relax_sources(&copy)?;
     match fs::rename(&copy, folder) {
@@ -101,7 +100,8 @@ pub(super) fn find(graph: &Graph, name: &str) -> Result<Option<Package>> {
         return Ok(Some(package.clone()));
     }
     let lock = fs::read_to_string(graph.root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
-    locked_version(&lock, name).map(|version| fetch(graph, name, version)).transpose()
+    let version = locked(&lock).filter(|(other, _)| *other == name).last();
+    version.map(|(_, version)| fetch_one(graph, name, version)).transpose()
 }
 
 /// Returns the folder of a package's unpatched sources.
@@ -109,37 +109,62 @@ pub(super) fn original(graph: &Graph, package: &Package) -> Result<PathBuf> {
     if package.folder.is_dir() {
         return Ok(package.folder.clone());
     }
-    Ok(fetch(graph, &package.name, &package.version)?.folder)
+    Ok(fetch_one(graph, &package.name, &package.version)?.folder)
 }
 
-/// Downloads a version of a crate with cargo, unless it was downloaded before.
-fn fetch(graph: &Graph, name: &str, version: &str) -> Result<Package> {
-    let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let manifest = format!(
-        "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n\
-         [dependencies]\n{name} = {{ version = \"={version}\", default-features = false }}\n[workspace]\n"
-    );
-    fs::write(scratch.path().join("Cargo.toml"), manifest)
-        .and_then(|()| fs::write(scratch.path().join("lib.rs"), ""))
-        .context("cannot write a scratch crate")?;
+/// Downloads versions of crates with cargo, unless they were downloaded before. `root` is a workspace, whose
+/// configuration may replace the registry. If the versions are from a lock file, its text lets cargo also use
+/// versions that were withdrawn.
+pub fn fetch(root: &Path, lock: Option<&str>, crates: &[(&str, &str)]) -> Result<Vec<Package>> {
+    let scratch = scratch_crate(crates)?;
+    if let Some(lock) = lock {
+        fs::write(scratch.path().join("Cargo.lock"), lock).context("cannot write a lock file")?;
+    }
     // The workspace's configuration is tried first, because it may replace the registry. But it may also name
     // a patched copy whose original no longer exists; so the configuration of the scratch folder follows.
-    let folders = [graph.root.as_path(), scratch.path()];
+    let folders = [root, scratch.path()];
+    let found = |metadata: &str| {
+        let packages: Vec<_> =
+            crates.iter().filter_map(|(name, version)| published(metadata, name, version)).collect();
+        (packages.len() == crates.len()).then_some(packages)
+    };
     let offline = folders.into_iter().find_map(|folder| {
         let mut cargo = metadata_of(scratch.path(), folder);
         let output = cargo.arg("--offline").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-        published(&String::from_utf8(output.stdout).ok()?, name)
+        found(&String::from_utf8(output.stdout).ok()?)
     });
-    if let Some(package) = offline {
-        return Ok(package);
+    if let Some(packages) = offline {
+        return Ok(packages);
     }
     for folder in folders {
         let metadata = process::output(&mut metadata_of(scratch.path(), folder))?;
-        if let Some(package) = published(&metadata, name) {
-            return Ok(package);
+        if let Some(packages) = found(&metadata) {
+            return Ok(packages);
         }
     }
-    bail!("cargo does not find {name} {version}")
+    bail!("cargo does not find all of {crates:?}")
+}
+
+fn fetch_one(graph: &Graph, name: &str, version: &str) -> Result<Package> {
+    let packages = fetch(&graph.root, None, &[(name, version)])?;
+    packages.into_iter().next().with_context(|| format!("cargo does not find {name} {version}"))
+}
+
+/// Makes a crate that depends on these versions of crates.
+fn scratch_crate(crates: &[(&str, &str)]) -> Result<tempfile::TempDir> {
+    let scratch = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let mut manifest = "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[lib]\n\
+        path = \"lib.rs\"\n[workspace]\n[dependencies]\n"
+        .to_owned();
+    for (index, (name, version)) in crates.iter().enumerate() {
+        manifest += &format!(
+            "d{index} = {{ package = \"{name}\", version = \"={version}\", default-features = false }}\n"
+        );
+    }
+    fs::write(scratch.path().join("Cargo.toml"), manifest)
+        .and_then(|()| fs::write(scratch.path().join("lib.rs"), ""))
+        .context("cannot write a scratch crate")?;
+    Ok(scratch)
 }
 
 /// Returns a command that prints the metadata of a scratch crate. Cargo uses the configuration that is
@@ -150,22 +175,24 @@ fn metadata_of(scratch: &Path, folder: &Path) -> Command {
     cargo
 }
 
-/// Returns a package of this name whose sources exist.
-fn published(metadata: &str, name: &str) -> Option<Package> {
+/// Returns a package whose sources exist.
+fn published(metadata: &str, name: &str, version: &str) -> Option<Package> {
     let graph = Graph::parse(metadata, Purpose::Programs).ok()?;
-    graph.named(name).find(|package| package.folder.is_dir()).cloned()
+    let is_it = |package: &&Package| package.version == version && package.folder.is_dir();
+    graph.named(name).find(is_it).cloned()
 }
 
-/// Returns the highest version of a package in a lock file.
-fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
-    let entry = format!("name = \"{name}\"\nversion = \"");
-    let versions = lock.match_indices(&entry).map(|(at, _)| &lock[at + entry.len()..]);
-    versions.filter_map(|rest| rest.split('"').next()).last()
+/// Returns the names and versions of the packages in a lock file.
+pub fn locked(lock: &str) -> impl Iterator<Item = (&str, &str)> {
+    lock.split("[[package]]\nname = \"").skip(1).filter_map(|entry| {
+        let (name, rest) = entry.split_once("\"\nversion = \"")?;
+        Some((name, rest.split('"').next()?))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{locked_version, without_lints};
+    use super::{locked, without_lints};
 
     #[test]
     fn lints_are_removed_from_a_manifest() {
@@ -175,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn version_is_found_in_a_lock_file() {
-        let lock = "[[package]]\nname = \"libc\"\nversion = \"0.2.5\"\n\n[[package]]\nname = \"libc-x\"\nversion = \"1.0.0\"\n";
-        assert_eq!(locked_version(lock, "libc"), Some("0.2.5"));
-        assert_eq!(locked_version(lock, "ibc"), None);
+    fn packages_of_a_lock_file_are_found() {
+        let lock = "version = 4\n\n[[package]]\nname = \"libc\"\nversion = \"0.2.5\"\n\n[[package]]\n\
+                    name = \"libc-x\"\nversion = \"1.0.0\"\ndependencies = [\n \"libc\",\n]\n";
+        assert!(locked(lock).eq([("libc", "0.2.5"), ("libc-x", "1.0.0")]));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// Lists all files below `folder`, relative to it and sorted, without build output and hidden files.
-pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut pending = vec![PathBuf::new()];
     while let Some(inner) = pending.pop() {
@@ -47,7 +47,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Removes a folder with its contents, if it exists.
-pub(crate) fn remove_dir(folder: &Path) -> Result<()> {
+pub fn remove_dir(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))

@@ -1,4 +1,4 @@
-//! `cargo xtask patches check`: all patches apply to the pinned sources.
+//! The part of `cargo xtask patches check` that needs what set-up does: where sources come from.
 
 use anyhow::{Context, Result};
 
@@ -8,13 +8,13 @@ use super::{c_library, files, sources, unwinder};
 use crate::patches::{MUSL, STD, STD_TESTS};
 use crate::toolchain::Toolchain;
 
-/// Applies all patches to copies of the sources.
+/// Applies all patches of std, its tests, its unwinder and musl to copies of the sources.
 ///
 /// # Errors
 ///
 /// Fails if a patch does not apply, or if sources cannot be obtained. The error names the patch or the
 /// sources.
-pub(crate) fn check_patches() -> Result<()> {
+pub fn check_patches() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
     let work = tempfile::tempdir().context("cannot create a temporary directory")?;

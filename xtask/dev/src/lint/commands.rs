@@ -16,7 +16,7 @@ use super::rules::Violation;
 const CARGO_PROFILES: [&str; 6] = ["dev", "release", "test", "bench", "debug", "doc"];
 
 /// Folders of the target directory that belong to no profile.
-const OTHER_FOLDERS: [&str; 4] = ["setup", "hermit-sys", "soft-float", "std-tests"];
+const OTHER_FOLDERS: [&str; 5] = ["setup", "hermit-sys", "patches", "soft-float", "std-tests"];
 
 /// Beginning of an assignment to the variable with the runner's options.
 const RUN_ARGS: &str = "HERMIT_RUN_ARGS=";

@@ -10,7 +10,7 @@ use super::images::{Built, Images};
 use super::report::Report;
 use super::schedule::Tests;
 use super::{Lints, Ring, TestPlan};
-use crate::lint;
+use crate::{lint, patches};
 use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
@@ -57,6 +57,12 @@ impl Builds {
                 add_announced(&mut tests, "lint", || lint::check_beside_default_members(set_up));
             }
             Lints::All => add_announced(&mut tests, "lint", || lint::check(set_up)),
+        }
+        if plan.lints == Lints::All {
+            add_announced(&mut tests, "patches", || {
+                set_up()?;
+                patches::check()
+            });
         }
         if runs_uhyve || has(Ring::Qemu) {
             add_announced(&mut tests, "build: images", || {
