@@ -1,3 +1,5 @@
+//! Times of files, by the system call `utimens`.
+
 use std::ffi::CString;
 use std::os::hermit::ffi::OsStrExt;
 use std::os::hermit::fs::MetadataExt;

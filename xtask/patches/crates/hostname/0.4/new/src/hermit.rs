@@ -1,3 +1,5 @@
+//! The name of the machine in procfs. It cannot be set.
+
 #[cfg(feature = "set")]
 use std::ffi::OsStr;
 use std::ffi::OsString;

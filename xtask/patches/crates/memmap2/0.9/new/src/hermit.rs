@@ -1,9 +1,9 @@
 //! Maps of files as copies: the system maps memory, not files.
 //!
-//! A map has the contents that its file had when it was made, and zeros beyond the end of the file. Later changes of the
-//! file do not appear in it. Changes of a shared map are written to the file by `flush`, when the map is dropped and when
-//! the program exits: those bytes that differ from what was last read or written, as other maps and `write` may have
-//! changed the bytes between them.
+//! A map has the contents that its file had when it was made, and zeros beyond the end of the file. Later
+//! changes of the file do not appear in it. Changes of a shared map are written to the file by `flush`, when
+//! the map is dropped and when the program exits. Only bytes are written that differ from those that the map
+//! last read or wrote, as other maps and `write` may have changed the bytes between them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -55,8 +55,8 @@ struct SharedFile {
     synced: Option<Vec<u8>>,
 }
 
-/// Files that are open for reading and writing and have a shared map, by the map's address. The lock is held while a map
-/// is written back: no other map changes the file between reading and writing.
+/// Files that are open for reading and writing and have a shared map, by the map's address. The lock is held
+/// while a map is written back: no other map changes the file between reading and writing.
 static SHARED: Mutex<BTreeMap<usize, SharedFile>> = Mutex::new(BTreeMap::new());
 
 fn shared() -> MutexGuard<'static, BTreeMap<usize, SharedFile>> {
@@ -91,8 +91,8 @@ impl SharedFile {
             let length = BLOCK.min(end - start);
             let block = &mut block[..length];
             for (index, bytes) in block.chunks_mut(WORD).enumerate() {
-                // SAFETY: whole words of the map's pages, since maps begin with a page; the program may write to a
-                // `MmapRaw` at the same time, hence a volatile access.
+                // SAFETY: whole words of the map's pages, since maps begin with a page; the program may
+                // write to a `MmapRaw` at the same time, hence a volatile access.
                 let word = unsafe { map.add(start + index * WORD).cast::<u64>().read_volatile() };
                 bytes.copy_from_slice(&word.to_ne_bytes()[..bytes.len()]);
             }
@@ -164,7 +164,7 @@ impl Source {
     }
 }
 
-/// What changes of a map are to its file.
+/// Relation between changes of a map and its file.
 #[derive(PartialEq)]
 enum Kind {
     /// There is no file, or changes do not concern it.
@@ -215,7 +215,8 @@ impl MmapInner {
     }
 
     fn protect(&mut self, prot: u32) -> io::Result<()> {
-        // SAFETY: the memory is mapped, and `&mut self` excludes its use; users of a `MmapRaw` answer for theirs.
+        // SAFETY: the memory is mapped, and `&mut self` excludes its use; users of a `MmapRaw` answer for
+        // theirs.
         check(unsafe { sys_mprotect(self.address, self.length.max(1), prot) })?;
         Ok(())
     }
@@ -390,7 +391,7 @@ impl Drop for MmapInner {
 
 // SAFETY: the memory belongs to the map, and the methods that change it take `&mut self`.
 unsafe impl Send for MmapInner {}
-// SAFETY: as for `Send`.
+// SAFETY: the methods that take `&self` only read the memory, and give out shared references to it.
 unsafe impl Sync for MmapInner {}
 
 pub fn file_len(fd: RawFd) -> io::Result<u64> {

@@ -26,7 +26,7 @@ const SIG_GET: sighandler_t = 2;
 const SIG_ERR: sighandler_t = !0;
 const SIGNALS: usize = 65;
 
-/// What a request is, in the order of preference.
+/// Signals that a request can be, in the order of preference.
 const REQUESTS: [c_int; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 
 /// Time between two looks for further requests. The descriptor stays readable after the first one.
@@ -38,7 +38,7 @@ const DEFAULT: AtomicUsize = AtomicUsize::new(0);
 /// The handlers of all signals.
 static HANDLERS: [AtomicUsize; SIGNALS] = [DEFAULT; SIGNALS];
 
-/// Whether the thread that waits for requests runs.
+/// True if the thread that waits for requests runs.
 static IS_WAITING: Mutex<bool> = Mutex::new(false);
 
 /// Sets the handler of a signal, or with `SIG_GET` none; returns the old one.

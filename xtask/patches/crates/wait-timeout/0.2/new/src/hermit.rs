@@ -1,3 +1,5 @@
+//! There are no processes: std starts none, so there is no `Child` to wait for.
+
 use std::io;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;

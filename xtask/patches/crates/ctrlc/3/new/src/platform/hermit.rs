@@ -1,3 +1,5 @@
+//! The signal is a request of the host to end, which a descriptor of the system counts.
+
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::thread;

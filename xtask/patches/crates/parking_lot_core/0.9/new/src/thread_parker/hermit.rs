@@ -78,8 +78,8 @@ impl super::ThreadParkerT for ThreadParker {
 impl ThreadParker {
     #[inline]
     fn wait(&self, timeout: *const Timespec) {
-        // SAFETY: The futex is borrowed, and each caller's timeout is null or lives until its call returns. The result does not
-        // matter: callers look at the futex again.
+        // SAFETY: The futex is borrowed, and each caller's timeout is null or lives until its call returns.
+        // The result does not matter: callers look at the futex again.
         unsafe { sys_futex_wait(&self.futex, 1, timeout, FUTEX_RELATIVE_TIMEOUT) };
     }
 }

@@ -71,7 +71,7 @@ impl Handle {
         (self.0).0.changed.notify_all();
     }
 
-    /// Whether it is closed.
+    /// Returns true if it is closed.
     pub fn is_closed(&self) -> bool {
         (self.0).0.state().is_closed
     }
@@ -117,7 +117,7 @@ impl Signals {
         std::mem::take(&mut state.pending).into_iter()
     }
 
-    /// Whether the handle is closed.
+    /// Returns true if the handle is closed.
     pub fn is_closed(&self) -> bool {
         self.0.is_closed()
     }

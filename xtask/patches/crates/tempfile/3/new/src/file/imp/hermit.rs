@@ -1,3 +1,5 @@
+//! Temporary files by std alone: an open file outlives its name, as on Unix.
+
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
