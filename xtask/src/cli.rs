@@ -41,7 +41,7 @@ pub enum Command {
     /// Check formatting, clippy and the project's own rules
     #[command(disable_help_flag = true)]
     Lint(Forwarded),
-    /// Check the patches of other projects' sources
+    /// Check the patches of other projects' sources, or adapt them to another version
     #[command(disable_help_flag = true)]
     Patches(Forwarded),
     /// Print the lines of source that addresses in a guest's backtrace belong to

@@ -4,8 +4,8 @@
 //! the file `series` gives if there are several, and in the directory `new` files that are added unchanged.
 //! Each diff begins with a [`Header`]. The same engine patches std, its tests, its unwinder, musl and crates.
 //! It is exact: a hunk applies only where all of its lines are found. So if the sources are of another
-//! version, the patch is rejected, and does not change the wrong place. `cargo xtask patches check` tries
-//! all of them.
+//! version, the patch is rejected, and does not change the wrong place. `cargo xtask patches` checks and
+//! adapts patches.
 
 mod diff;
 mod header;
@@ -80,7 +80,7 @@ impl Series {
             let Some(first) = misfits.first() else { continue };
             bail!(
                 "{} does not fit these sources ({more} more hunks do not fit)\n{first}\n\
-                 docs/guides/patch.md says how to change a patch",
+                 `cargo xtask patches refresh` adapts a patch (docs/guides/patch.md)",
                 patch.name()
             );
         }

@@ -38,7 +38,7 @@ enum Command {
     Figures(figures::Arguments),
     /// Check formatting, clippy and the project's own rules
     Lint(lint::Arguments),
-    /// Check the patches of other projects' sources
+    /// Check the patches of other projects' sources, or adapt them to another version
     Patches(patches::Arguments),
     /// Print the lines of source that addresses in a guest's backtrace belong to
     Addr2line(addr2line::Arguments),

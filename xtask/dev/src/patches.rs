@@ -1,6 +1,7 @@
-//! `cargo xtask patches`: checks the patches of other projects' sources.
+//! `cargo xtask patches`: checks and adapts the patches of other projects' sources.
 
 mod check;
+mod refresh;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -18,10 +19,13 @@ pub(crate) struct Arguments {
 enum Action {
     /// Apply all patches to the pinned sources of std, its tests, its unwinder, the C library and crates
     Check,
+    /// Apply patches to another version, print the hunks that do not fit, and save the corrected patch
+    Refresh(refresh::Arguments),
 }
 
 pub(crate) fn main(arguments: &Arguments) -> Result<()> {
     match &arguments.action {
         Action::Check => check(),
+        Action::Refresh(arguments) => refresh::main(arguments),
     }
 }

@@ -143,6 +143,14 @@ impl Catalog {
             self.of(name).map(|patch| format!("{} to below {}", patch.from, patch.below)).collect();
         Err(format!("{name} {version} has no patch; known: {}", known.join(", ")))
     }
+
+    /// Returns the patch of a crate that is to be adapted to a version: the one for it, or for the next lower
+    /// versions, or else the last one.
+    pub fn nearest<'a>(&'a self, name: &'a str, version: &str) -> Result<&'a CratePatch> {
+        let version = Version::parse(version)?;
+        let order = |patch: &&CratePatch| (patch.fits(version), patch.from <= version, patch.from);
+        self.of(name).max_by_key(order).with_context(|| format!("{name} has no patch"))
+    }
 }
 
 /// Returns the names of a directory's entries, sorted.
@@ -187,6 +195,17 @@ mod tests {
         assert!(catalog.find("serde", "1.0.0").unwrap().is_none());
         let message = catalog.find("socket2", "0.5.9").unwrap_err();
         assert_eq!(message, "socket2 0.5.9 has no patch; known: 0.4.0 to below 0.4.9, 0.6.1 to below 0.7.0");
+    }
+
+    #[test]
+    fn patch_to_adapt_is_that_of_the_next_lower_versions() {
+        let catalog = catalog();
+        for (version, from) in [("0.3.0", "0.6.1"), ("0.4.10", "0.4"), ("0.6.2", "0.6.1"), ("1.0.0", "0.6.1")]
+        {
+            let nearest = catalog.nearest("socket2", version).unwrap();
+            assert_eq!(nearest.from, Version::parse(from).unwrap(), "{version}");
+        }
+        assert!(catalog.nearest("serde", "1.0.0").is_err() && catalog.nearest("socket2", "x").is_err());
     }
 
     #[test]
