@@ -11,7 +11,9 @@ use core::task::{Context, Poll, Waker};
 
 use std::thread_local;
 
-use crate::{PAGE_SIZE, RamFs, System, Time, Vfs};
+use crate::impls::RamFs;
+use crate::interface::{PAGE_SIZE, System, Time};
+use crate::vfs::Vfs;
 
 /// The time in seconds. Each read of the clock advances it by a second.
 static CLOCK: AtomicI64 = AtomicI64::new(1_000_000_000);

@@ -15,6 +15,7 @@ mod attr_cache;
 mod change_count;
 mod descriptor;
 mod immediate;
+mod join;
 mod listings;
 mod locks;
 #[cfg(test)]
@@ -42,9 +43,11 @@ use hermit_abi::file_properties;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
-use crate::file_system::{Capabilities, complete};
-use crate::system::Lock;
-use crate::{Attr, DescriptorTarget, FileSystem, FileType, Ino, SetAttr, StatFs, System};
+use crate::interface::file_system::{Capabilities, complete};
+use crate::interface::system::Lock;
+use crate::interface::{
+    Attr, DescriptorTarget, FileSystem, FileType, Ino, MountInfo, SetAttr, StatFs, System,
+};
 use mount::Mount;
 use name_cache::NameCache;
 use node::Node;
@@ -52,8 +55,8 @@ use path_cache::PathCache;
 use walk::LastLink;
 
 pub use descriptor::{DescriptorFile, Done, FileDescriptor};
+pub use join::join_each;
 pub use locks::FileLock;
-pub use mount::MountInfo;
 pub use open::OpenedPath;
 pub use open_file::{OpenFile, Whence};
 

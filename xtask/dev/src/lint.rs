@@ -12,6 +12,7 @@ mod commands;
 mod compiler;
 mod crate_table;
 mod documents;
+mod layers;
 mod opened_paths;
 mod rules;
 mod scan;
@@ -168,6 +169,7 @@ pub(crate) fn check_text() -> Result<()> {
             .into_iter()
             .chain(x86)
             .chain(opened_paths::check(file, text))
+            .chain(layers::check(file, text))
             .chain(sentences::check(file, text))
     });
     let mut violations: Vec<String> = in_rust.map(|found| found.to_string()).collect();

@@ -7,8 +7,8 @@ use hermit_interface::to_usize;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
-use crate::system::{Lock, allocated};
-use crate::{Attr, Ino, System};
+use crate::interface::system::{Lock, allocated};
+use crate::interface::{Attr, Ino, System};
 
 /// Number of entries. An inode's entry is at the inode number modulo this.
 const PLACES: usize = 512;

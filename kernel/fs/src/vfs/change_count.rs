@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use crate::system::AtomicU64;
+use crate::interface::system::AtomicU64;
 
 /// Amount that a change which has ended adds. The bits below count the changes in progress, at most one for
 /// each thread.

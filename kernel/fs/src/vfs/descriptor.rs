@@ -10,7 +10,7 @@ use core::mem::{self, MaybeUninit};
 
 use hermit_io::{FileHandle, Positioned};
 
-use crate::{DirectPage, System, Transfer};
+use crate::interface::{DirectPage, System, Transfer};
 
 /// Open file of a descriptor.
 pub trait DescriptorFile<S: System>: Positioned {

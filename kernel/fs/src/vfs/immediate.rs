@@ -16,8 +16,8 @@ use super::open::{NewFile, is_for_writing};
 use super::path_cache::PathFrom;
 use super::path_names::{Directory, split_last};
 use super::{OpenFile, UMASK, Vfs, properties};
-use crate::System;
-use crate::file_system::{Capabilities, immediately};
+use crate::interface::System;
+use crate::interface::file_system::{Capabilities, immediately};
 
 impl<S: System> Vfs<S> {
     /// Returns the number by which the path cache knows the directory at which a path begins.

@@ -18,8 +18,8 @@ use hermit_io::WakerQueue;
 use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
-use crate::system::{Lock, allocated};
-use crate::{Ino, System};
+use crate::interface::system::{Lock, allocated};
+use crate::interface::{Ino, System};
 
 /// Kind of an advisory lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +263,7 @@ fn take(
 mod tests {
     use super::FileLock::{Exclusive, Shared};
     use crate::testing::{TestSystem, WakeCount, run, vfs, wake_count};
-    use crate::{FileLock, OpenFile, OpenedPath, Vfs};
+    use crate::vfs::{FileLock, OpenFile, OpenedPath, Vfs};
     use alloc::boxed::Box;
     use alloc::sync::Arc;
     use alloc::vec::Vec;

@@ -17,8 +17,9 @@ use hermit_models::LoomRawMutex;
 use loom::thread;
 
 use super::{Symlinks, Vfs};
-use crate::file_system::{Name, immediately};
-use crate::{Ino, Lookup, PAGE_SIZE, RamFs, RenameFlags, System, Time};
+use crate::impls::RamFs;
+use crate::interface::file_system::{Name, immediately};
+use crate::interface::{Ino, Lookup, PAGE_SIZE, RenameFlags, System, Time};
 
 /// loom's preemption bound. The environment variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const PREEMPTIONS: usize = 2;

@@ -18,20 +18,9 @@ use super::listings::Listings;
 use super::locks::LockTable;
 use super::node::Node;
 use super::write_back::WriteBack;
-use crate::file_system::Capabilities;
-use crate::system::Lock;
-use crate::{FileSystem, Ino, System};
-
-/// A mounted file system in `/proc/mounts`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MountInfo {
-    /// Type of the file system.
-    pub type_name: &'static str,
-    /// Path of the directory.
-    pub path: Vec<u8>,
-    /// True if the file system is mounted read-only.
-    pub is_read_only: bool,
-}
+use crate::interface::file_system::Capabilities;
+use crate::interface::system::Lock;
+use crate::interface::{FileSystem, Ino, System};
 
 /// A directory on which a file system is mounted, and the root of that file system.
 type Submount<S> = (Ino, Arc<Node<S>>);

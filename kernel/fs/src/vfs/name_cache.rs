@@ -19,11 +19,11 @@ use once_cell::race::OnceBox;
 
 use super::change_count::{Change, ChangeCount, Unchanged};
 use super::node::Node;
-use crate::System;
-use crate::file_system::Capabilities;
-use crate::short_string::Digest;
-use crate::system::{Lock, allocated, copied, fence};
-use crate::types::FOREVER;
+use crate::interface::System;
+use crate::interface::file_system::Capabilities;
+use crate::interface::short_string::Digest;
+use crate::interface::system::{Lock, allocated, copied, fence};
+use crate::interface::types::FOREVER;
 
 /// Number of buckets. The models have few, since loom tracks each of them.
 const BUCKETS: usize = if cfg!(loom) { 2 } else { 128 };

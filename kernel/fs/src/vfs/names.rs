@@ -13,8 +13,8 @@ use super::name_cache::NameChange;
 use super::node::Node;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
-use crate::file_system::{Capabilities, complete};
-use crate::{Entry, RenameFlags, System};
+use crate::interface::file_system::{Capabilities, complete};
+use crate::interface::{Entry, RenameFlags, System};
 
 /// Returns true if something is mounted on the last directory of a walk.
 fn is_mount_point<S: System>(walked: &Walked<'_, S>) -> bool {

@@ -18,9 +18,9 @@ use lock_api::Mutex;
 use super::attr_cache::AttrCache;
 use super::mount::Mount;
 use super::write_back::WrittenInode;
-use crate::file_system::{Capabilities, Name, OpenInode, Opened, complete};
-use crate::system::{AtomicBool, Lock, copied};
-use crate::{Attr, Contents, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, SetAttr, System};
+use crate::interface::file_system::{Capabilities, Name, OpenInode, Opened, complete};
+use crate::interface::system::{AtomicBool, Lock, copied};
+use crate::interface::{Attr, Contents, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, SetAttr, System};
 
 /// Number that no inode has.
 const NO_INODE: Ino = Ino(0);

@@ -11,8 +11,8 @@ use super::node::Node;
 use super::open_file::OpenFile;
 use super::walk::{LastLink, Walked};
 use super::{UMASK, Vfs};
-use crate::file_system::{Call, Opened, complete};
-use crate::{Entry, FileType, SetAttr, System};
+use crate::interface::file_system::{Call, Opened, complete};
+use crate::interface::{Entry, FileType, SetAttr, System};
 
 /// Result of opening a path.
 #[derive(Debug)]

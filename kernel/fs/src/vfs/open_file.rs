@@ -24,8 +24,8 @@ use super::locks::{FileLock, Held};
 use super::node::Node;
 use super::position::Position;
 use super::write_back::Opening;
-use crate::file_system::{Capabilities, OpenInode, WriteAt, Written, complete};
-use crate::{DirEntry, Entry, FileType, SetAttr, StatFs, System, Transfer};
+use crate::interface::file_system::{Capabilities, OpenInode, WriteAt, Written, complete};
+use crate::interface::{DirEntry, Entry, FileType, SetAttr, StatFs, System, Transfer};
 
 /// Reference point of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

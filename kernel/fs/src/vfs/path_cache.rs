@@ -22,9 +22,9 @@ use once_cell::race::OnceBox;
 use super::change_count::{Change, ChangeCount, Unchanged};
 use super::name_cache::is_expired;
 use super::node::Node;
-use crate::System;
-use crate::short_string::{Digest, MAX_INLINE_LEN};
-use crate::system::{Lock, allocated};
+use crate::interface::System;
+use crate::interface::short_string::{Digest, MAX_INLINE_LEN};
+use crate::interface::system::{Lock, allocated};
 
 /// Number of entries. The models have few, so that paths replace each other.
 const SIZE: usize = if cfg!(loom) { 2 } else { 128 };
@@ -152,8 +152,8 @@ mod tests {
     use std::vec;
 
     use super::{FoundPath, MAX_LENGTH, PathCache, PathFrom};
+    use crate::interface::types::FOREVER;
     use crate::testing::{TestSystem, vfs};
-    use crate::types::FOREVER;
 
     const fn from(path: &[u8]) -> PathFrom<'_> {
         PathFrom { start: 0, path }

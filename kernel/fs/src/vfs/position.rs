@@ -8,9 +8,9 @@ use core::task::{Context, Poll};
 use hermit_interface::Errno;
 use lock_api::{Mutex, RawMutex};
 
-use crate::System;
-use crate::async_mutex::AsyncMutex;
-use crate::system::Lock;
+use crate::interface::System;
+use crate::interface::async_mutex::AsyncMutex;
+use crate::interface::system::Lock;
 
 /// A position in bytes.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::attr_cache::AttrRequest;
 use super::name_cache::{Listed, ListingStart, NameCache};
 use super::node::Node;
 use super::{OpenFile, Vfs};
-use crate::{DirEntry, Entry, System};
+use crate::interface::{DirEntry, Entry, System};
 
 impl<S: System> Vfs<S> {
     /// Reads entries as [`OpenFile::read_directory`], and caches the inodes that the file system passes with

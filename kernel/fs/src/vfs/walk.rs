@@ -20,9 +20,9 @@ use super::name_cache::{Known, NameChange};
 use super::node::Node;
 use super::path_cache::{FoundPath, PathCache, PathFrom};
 use super::path_names::{is_proper, last_slash};
-use crate::file_system::complete;
-use crate::types::FOREVER;
-use crate::{FileType, System};
+use crate::interface::file_system::complete;
+use crate::interface::types::FOREVER;
+use crate::interface::{FileType, System};
 
 /// Maximum number of symbolic links in a walk, as on Linux.
 const MAX_LINKS: u32 = 40;

@@ -27,10 +27,10 @@ use hermit_interface::{Errno, to_usize};
 use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 
-use crate::async_mutex::AsyncMutex;
-use crate::file_system::{OpenInode, WriteAt, Written, complete};
-use crate::system::{Lock, allocated};
-use crate::{FileSystem, Ino, System};
+use crate::interface::async_mutex::AsyncMutex;
+use crate::interface::file_system::{OpenInode, WriteAt, Written, complete};
+use crate::interface::system::{Lock, allocated};
+use crate::interface::{FileSystem, Ino, System};
 
 /// Maximum time in nanoseconds for which data are collected.
 const MAX_AGE: u64 = 1_000_000_000;

@@ -13,8 +13,9 @@ use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
 use super::kept::{BEFORE_READDIR, Kept, Shared, append, open};
+use crate::interface::{RenameFlags, SetAttr, SetTime, System as _, Time};
 use crate::testing::{ARCS, MONOTONIC, TestSystem, run, vfs};
-use crate::{RenameFlags, SetAttr, SetTime, Symlinks, System as _, Time, Vfs, join_each};
+use crate::vfs::{Symlinks, Vfs, join_each};
 
 /// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;

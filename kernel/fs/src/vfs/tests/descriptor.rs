@@ -7,7 +7,7 @@ use hermit_abi::O_CREAT;
 use parking_lot::Mutex;
 
 use crate::testing::{TestSystem, run};
-use crate::{Done, FileDescriptor, OpenFile, OpenedPath, Vfs};
+use crate::vfs::{Done, FileDescriptor, OpenFile, OpenedPath, Vfs};
 
 /// A descriptor of an open file. Each method does what a call of the kernel does on its fast path.
 pub(super) struct File(Mutex<FileDescriptor<TestSystem, OpenFile<TestSystem>>>);

@@ -14,8 +14,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::descriptor::{File, open};
+use crate::interface::SetAttr;
 use crate::testing::{TICK, run, vfs};
-use crate::{SetAttr, Whence};
+use crate::vfs::Whence;
 
 /// Size of the largest read in bytes.
 const MAX_READ: usize = 10_000;

@@ -13,14 +13,13 @@ use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
-use crate::file_system::{
+use crate::impls::RamFs;
+use crate::interface::file_system::{
     Call, Capabilities, EntriesPlus, Name, OpenInode, RenameFlags, Reply, WriteAt, Written,
 };
+use crate::interface::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, SetAttr, StatFs};
 use crate::testing::{TestSystem, run, vfs};
-use crate::{
-    Attr, DirEntry, Entry, FileSystem, Ino, Lookup, OpenFile, OpenedPath, RamFs, SetAttr, StatFs, Symlinks,
-    Vfs,
-};
+use crate::vfs::{OpenFile, OpenedPath, Symlinks, Vfs};
 
 std::thread_local! {
     /// Called once, before a directory is read.

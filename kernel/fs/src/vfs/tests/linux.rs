@@ -21,8 +21,10 @@ use proptest::sample::select;
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::kept::Kept;
+use crate::impls::RamFs;
+use crate::interface::{RenameFlags, SetAttr};
 use crate::testing::{TestSystem, run, vfs};
-use crate::{OpenedPath, RamFs, RenameFlags, SetAttr, Symlinks, Vfs};
+use crate::vfs::{OpenedPath, Symlinks, Vfs};
 
 /// A call with paths.
 #[derive(Clone, Debug)]

@@ -10,8 +10,9 @@ use hermit_abi::{O_DIRECTORY, O_RDONLY};
 use hermit_interface::Errno;
 
 use super::kept::{BEFORE_READDIR, Shared, append};
+use crate::interface::RenameFlags;
 use crate::testing::{MONOTONIC, TestSystem, run};
-use crate::{OpenedPath, RenameFlags, Vfs};
+use crate::vfs::{OpenedPath, Vfs};
 
 impl Shared {
     /// A folder with directories of as many files, each with a byte.

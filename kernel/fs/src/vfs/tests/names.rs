@@ -5,8 +5,9 @@ use alloc::sync::Arc;
 use hermit_abi::{O_CREAT, O_EXCL, O_WRONLY};
 use hermit_interface::{Errno, MAX_PATH};
 
+use crate::interface::RenameFlags;
 use crate::testing::{ARCS, run, vfs};
-use crate::{RenameFlags, Symlinks};
+use crate::vfs::Symlinks;
 
 #[test]
 fn nothing_moves_into_a_removed_directory() {

@@ -8,8 +8,10 @@ use hermit_abi::{O_CREAT, O_EXCL, O_RDONLY, O_TRUNC, O_WRONLY};
 use hermit_interface::Errno;
 
 use super::kept::{Shared, append};
+use crate::impls::RamFs;
+use crate::interface::RenameFlags;
 use crate::testing::{MONOTONIC, TestSystem, run, vfs};
-use crate::{OpenedPath, RamFs, RenameFlags, Symlinks, Vfs};
+use crate::vfs::{OpenedPath, Symlinks, Vfs};
 
 /// Returns the number of the inode that a path leads to. Finds it twice and compares the results: the first
 /// call may walk, the second one finds the path in the cache.

@@ -7,8 +7,9 @@ use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
 
 use super::kept::Shared;
+use crate::interface::RenameFlags;
 use crate::testing::{TestSystem, run, vfs};
-use crate::{OpenFile, RenameFlags, Symlinks, Vfs};
+use crate::vfs::{OpenFile, Symlinks, Vfs};
 
 /// Number of rounds. After each round, the names are compared.
 const ROUNDS: u32 = if cfg!(miri) { 2 } else { 30 };

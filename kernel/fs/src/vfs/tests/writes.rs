@@ -4,7 +4,7 @@ use hermit_abi::{O_APPEND, O_CREAT, O_RDWR};
 use hermit_interface::Errno;
 
 use crate::testing::{run, vfs};
-use crate::{OpenedPath, Whence};
+use crate::vfs::{OpenedPath, Whence};
 
 /// The largest offset.
 const LAST: u64 = i64::MAX.cast_unsigned();
