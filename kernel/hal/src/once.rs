@@ -11,11 +11,10 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-#[cfg(not(loom))]
-use core::{hint, sync::atomic::AtomicU8};
 
-#[cfg(loom)]
-use loom::{cell::UnsafeCell, hint, sync::atomic::AtomicU8};
+use hermit_base::const_fn;
+use hermit_base::sync::atomic::AtomicU8;
+use hermit_base::sync::{UnsafeCell, spin_loop};
 
 /// State: there is no value yet.
 const EMPTY: u8 = 0;
@@ -25,29 +24,6 @@ const BUSY: u8 = 1;
 
 /// State: there is a value, permanently.
 const READY: u8 = 2;
-
-/// The standard library's cell with the interface of loom's.
-#[cfg(not(loom))]
-struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    const fn new(value: T) -> Self {
-        Self(core::cell::UnsafeCell::new(value))
-    }
-
-    /// Calls `access` with a pointer. `access`, or the holder of its result, only reads through it.
-    #[inline]
-    fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
-        access(self.0.get())
-    }
-
-    /// Calls `access` with a pointer, through which only `access` reads and writes.
-    #[inline]
-    fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
-        access(self.0.get())
-    }
-}
 
 /// A value that the first caller initialises, while other callers spin.
 pub struct Once<T> {
@@ -62,17 +38,12 @@ pub struct Once<T> {
 unsafe impl<T: Send + Sync> Sync for Once<T> {}
 
 impl<T> Once<T> {
-    /// Creates a `Once` without a value.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new() -> Self {
-        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
-    }
-
-    /// Creates a `Once` without a value. Not `const`, since loom's types cannot be made in constants.
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+    const_fn! {
+        /// Creates a `Once` without a value.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
+        }
     }
 
     /// The value, if it is initialised.
@@ -134,7 +105,7 @@ fn begin(state: &AtomicU8) -> bool {
         match state.compare_exchange(EMPTY, BUSY, Acquire, Acquire) {
             Ok(_) => return true,
             Err(READY) => return false,
-            Err(_) => hint::spin_loop(),
+            Err(_) => spin_loop(),
         }
     }
 }

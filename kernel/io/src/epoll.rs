@@ -34,12 +34,12 @@ use hermit_abi::{
     EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLRDHUP, EPOLLRDNORM,
     EPOLLWAKEUP, EPOLLWRNORM,
 };
+use hermit_base::sync::Mutex;
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
 use self::nesting::Nesting;
 use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
-use crate::sync::Lock;
 use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
 
 /// Mode bits. They select how events are reported, and are not events themselves.
@@ -74,7 +74,7 @@ pub struct Epoll<R: RawMutex, A> {
 
 /// State that an instance shares with its wakers.
 struct Shared<R: RawMutex> {
-    set: Lock<R, EntrySet>,
+    set: Mutex<R, EntrySet>,
     nesting: Nesting,
 }
 
@@ -147,7 +147,7 @@ impl<R: RawMutex + Send + Sync + 'static, A: TryArc> Epoll<R, A> {
     ///
     /// `ENOMEM`.
     pub fn new() -> Result<Self, Errno> {
-        let shared = Shared { set: Lock::new(EntrySet::new()), nesting: Nesting::default() };
+        let shared = Shared { set: Mutex::new(EntrySet::new()), nesting: Nesting::default() };
         let shared = A::arc(shared).ok_or(Errno::ENOMEM)?;
         Ok(Self { shared, nonblocking: AtomicBool::new(false), allocator: PhantomData })
     }

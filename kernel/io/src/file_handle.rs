@@ -7,17 +7,11 @@
 //! lock then protects the position, too. When the handle is shared, it writes the position to the file, where
 //! all references find it. After all other references are dropped, the next call takes the position back.
 
-#[cfg(not(loom))]
-use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Acquire;
-#[cfg(not(loom))]
-use core::sync::atomic::fence;
 
 use hermit_abi::{SEEK_CUR, SEEK_SET};
-#[cfg(loom)]
-use loom::sync::Arc;
-#[cfg(loom)]
-use loom::sync::atomic::fence;
+use hermit_base::sync::Arc;
+use hermit_base::sync::atomic::fence;
 
 /// Marks that the handle does not have the position. Offsets of files are at most `i64::MAX`.
 const ELSEWHERE: u64 = u64::MAX;

@@ -55,7 +55,6 @@ mod shutdown;
 mod slot_map;
 mod socket;
 mod storage;
-mod sync;
 mod table;
 #[cfg(test)]
 mod testing;

@@ -19,14 +19,15 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::task::Waker;
 
+use hermit_base::const_fn;
+use hermit_base::sync::Mutex;
+use hermit_base::sync::atomic::AtomicBool;
 use lock_api::RawMutex;
-
-use crate::sync::{AtomicBool, Lock};
 
 /// The leader, and the reasons why it must poll.
 #[derive(Debug)]
 pub struct PollLeader<R: RawMutex> {
-    leader: Lock<R, Option<Waker>>,
+    leader: Mutex<R, Option<Waker>>,
     /// True if an interrupt has come since the last poll began.
     is_interrupted: AtomicBool,
     /// True if the stack may be holding back data since the last poll. It is written while the stack is
@@ -35,12 +36,13 @@ pub struct PollLeader<R: RawMutex> {
 }
 
 impl<R: RawMutex> PollLeader<R> {
-    /// Creates the state, without a leader.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new() -> Self {
-        let leader = Lock::const_new(R::INIT, None);
-        Self { leader, is_interrupted: AtomicBool::new(false), is_holding: AtomicBool::new(false) }
+    const_fn! {
+        /// Creates the state, without a leader.
+        #[must_use]
+        pub const fn new() -> Self {
+            let leader = Mutex::const_new(R::INIT, None);
+            Self { leader, is_interrupted: AtomicBool::new(false), is_holding: AtomicBool::new(false) }
+        }
     }
 
     /// Notes an interrupt. Takes and returns the leader. The caller wakes the leader, or the poll thread if
@@ -101,7 +103,6 @@ impl<R: RawMutex> PollLeader<R> {
     }
 }
 
-#[cfg(not(loom))]
 impl<R: RawMutex> Default for PollLeader<R> {
     fn default() -> Self {
         Self::new()

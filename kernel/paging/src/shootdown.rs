@@ -32,15 +32,14 @@
 #[cfg(loom)]
 mod models;
 
-#[cfg(not(loom))]
-use core::sync::atomic::{AtomicBool, AtomicU64, fence};
-
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+
+use hermit_base::sync::IS_MODEL;
+use hermit_base::sync::atomic::{AtomicBool, AtomicU64, fence};
+use hermit_base::{const_array, const_fn};
 
 /// Maximum number of CPUs; the models have two.
-const MAX_CPUS: usize = if cfg!(loom) { 2 } else { hermit_interface::MAX_CPUS };
+const MAX_CPUS: usize = if IS_MODEL { 2 } else { hermit_interface::MAX_CPUS };
 
 /// Kind of the objects that a change of the page tables has removed. It decides which CPUs must flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +78,10 @@ const fn bit(cpu: u32) -> u64 {
 }
 
 impl CpuState {
-    #[cfg(not(loom))]
-    const fn new() -> Self {
-        Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
-    }
-
-    #[cfg(loom)]
-    fn new() -> Self {
-        Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
+    const_fn! {
+        const fn new() -> Self {
+            Self { flushed: AtomicU64::new(0), is_idle: AtomicBool::new(false) }
+        }
     }
 
     /// Returns true if the CPU no longer uses anything that the changes up to a generation have removed.
@@ -104,22 +99,14 @@ impl Default for Shootdown {
 }
 
 impl Shootdown {
-    /// Creates the state of page tables that no CPU uses so far. The value is all zero, so that a static
-    /// variable takes no space in the image's file.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new() -> Self {
-        let cpus = [const { CpuState::new() }; MAX_CPUS];
-        Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
-    }
-
-    /// Creates the state of page tables that no CPU uses so far. Not `const`, since loom's atomics cannot be
-    /// made in constants.
-    #[cfg(loom)]
-    #[must_use]
-    pub fn new() -> Self {
-        let cpus = core::array::from_fn(|_| CpuState::new());
-        Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
+    const_fn! {
+        /// Creates the state of page tables that no CPU uses so far. The value is all zero, so that a static
+        /// variable takes no space in the image's file.
+        #[must_use]
+        pub const fn new() -> Self {
+            let cpus = const_array![CpuState::new(); MAX_CPUS];
+            Self { active: AtomicU64::new(0), generation: AtomicU64::new(0), cpus }
+        }
     }
 
     fn state(&self, cpu: u32) -> &CpuState {

@@ -17,12 +17,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::lock::Lock;
+use hermit_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::list::same;
 use crate::policy::Policy;
 use crate::run_time::RunTime;
 use crate::slices::Slices;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Lock};
 use crate::thread::Thread;
 use crate::trial::{MIN_TRIAL_PLACED, TRIAL_NS, Trial};
 

@@ -16,17 +16,20 @@
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::const_fn;
+use hermit_base::lock::Lock;
+use hermit_base::sync::atomic::{AtomicU32, AtomicU64, fence};
+use hermit_base::sync::{IS_MODEL, spin_loop};
 use hermit_interface::MAX_CPUS;
 
 use crate::cpu::{Cpu, CpuMask, bit};
 use crate::policy::Policy;
-use crate::sync::{AtomicU32, AtomicU64, Lock, fence, spin_loop};
 use crate::thread::{FULL_CREDIT, NO_CREDIT, Thread};
 use crate::trial::is_answer;
 
 /// Maximum number of spin-loop pauses after which a CPU checks again for threads that it could not run yet.
 /// They take a few microseconds.
-const MAX_PAUSES: u32 = if cfg!(loom) { 1 } else { 64 };
+const MAX_PAUSES: u32 = if IS_MODEL { 1 } else { 64 };
 
 /// Entry of the table of CPUs; `None` until the CPU runs.
 type CpuSlot<T, P, L> = AtomicCell<Option<&'static Cpu<T, P, L>>>;
@@ -62,25 +65,21 @@ impl Reschedule {
 
 impl<T, P, L> Default for Cpus<T, P, L> {
     fn default() -> Self {
-        Self {
-            slots: [const { AtomicCell::new(None) }; MAX_CPUS],
-            count: AtomicU32::new(0),
-            idle: CpuMask::new(AtomicU64::new(0)),
-            loaded: CpuMask::new(AtomicU64::new(0)),
-        }
+        Self::new()
     }
 }
 
 impl<T, P, L> Cpus<T, P, L> {
-    /// Creates a table without CPUs.
-    #[cfg(not(loom))]
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            slots: [const { AtomicCell::new(None) }; MAX_CPUS],
-            count: AtomicU32::new(0),
-            idle: CpuMask::new(AtomicU64::new(0)),
-            loaded: CpuMask::new(AtomicU64::new(0)),
+    const_fn! {
+        /// Creates a table without CPUs.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                slots: [const { AtomicCell::new(None) }; MAX_CPUS],
+                count: AtomicU32::new(0),
+                idle: CpuMask::new(AtomicU64::new(0)),
+                loaded: CpuMask::new(AtomicU64::new(0)),
+            }
         }
     }
 

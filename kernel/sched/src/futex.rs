@@ -10,8 +10,10 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
+use hermit_base::lock::Lock;
+use hermit_base::sync::IS_MODEL;
+
 use crate::list::{List, Waiting};
-use crate::sync::Lock;
 use crate::thread::Thread;
 use crate::wait_tree::WaitTree;
 
@@ -20,7 +22,7 @@ pub const BUCKETS: usize = 256;
 
 /// Maximum number of waiters that a wake-up removes at a time under the lock of a bucket. It is 1 in the
 /// models, so that a wake-up of two waiters takes the lock twice.
-const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
+const BATCH: usize = if IS_MODEL { 1 } else { 16 };
 
 /// Wait queue of the addresses that share a hash.
 #[derive(Debug)]
@@ -279,11 +281,11 @@ mod tests {
     extern crate std;
 
     use super::{BATCH, BUCKETS, Bucket, FutexTable, WakeUp, hash};
-    use crate::sync::Lock;
     use crate::testing::{TestThread, threads};
     use crate::wait_tree::tests::STEPS;
     use core::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::Mutex;
+    use hermit_base::lock::Lock;
+    use parking_lot::Mutex;
     use std::vec::Vec;
 
     /// A lock that panics if it is taken twice, and counts how often it was taken.

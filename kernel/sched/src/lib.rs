@@ -13,7 +13,6 @@
 //! | [`policy`] | scheduling policies: fair, round-robin, FIFO |
 //! | [`cpu`] | the run queue of a CPU: yielding, preemption, picking the next thread |
 //! | [`cpus`] | all CPUs: waking, placement, stealing |
-//! | [`sync`] | the lock trait |
 //! | [`timers`] | timers of sleeping threads |
 //! | [`futex`], [`mutex`] | wait queues by address, and a sleeping mutex on them |
 //!
@@ -59,7 +58,6 @@ pub mod policy;
 pub mod queue_array;
 mod run_time;
 mod slices;
-pub mod sync;
 pub mod thread;
 pub mod thread_table;
 pub mod timers;

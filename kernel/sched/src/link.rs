@@ -2,39 +2,36 @@
 
 use crossbeam_utils::atomic::AtomicCell;
 
-#[cfg(loom)]
-use crate::sync::AtomicU32;
+use hermit_base::const_fn;
+use hermit_base::sync::SwitchPoint;
 
 /// A reference to a thread, or none, that can be replaced atomically.
 pub type Link<T> = AtomicCell<Option<&'static T>>;
 
 /// A link of a timer. The owner of a timer may insert it again as soon as it is no longer queued. To test
-/// this, loom may switch threads between two accesses in the models.
-#[cfg(not(loom))]
-pub(crate) type TimerLink<T> = Link<T>;
-
-/// A link of a timer. Loom may switch threads between two accesses to it.
-#[cfg(loom)]
+/// this, the models may switch threads before each access.
 #[derive(Debug)]
 pub(crate) struct TimerLink<T: 'static> {
     target: Link<T>,
-    /// Accessed with each access to `target`, because loom switches threads only at its own atomics.
-    accesses: AtomicU32,
+    access: SwitchPoint,
 }
 
-#[cfg(loom)]
 impl<T> TimerLink<T> {
-    pub(crate) fn new(target: Option<&'static T>) -> Self {
-        Self { target: Link::new(target), accesses: AtomicU32::new(0) }
+    const_fn! {
+        pub(crate) const fn new(target: Option<&'static T>) -> Self {
+            Self { target: Link::new(target), access: SwitchPoint::new() }
+        }
     }
 
+    #[inline]
     pub(crate) fn load(&self) -> Option<&'static T> {
-        self.accesses.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+        self.access.pass();
         self.target.load()
     }
 
+    #[inline]
     pub(crate) fn store(&self, target: Option<&'static T>) {
-        self.accesses.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+        self.access.pass();
         self.target.store(target);
     }
 }

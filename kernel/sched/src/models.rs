@@ -25,10 +25,10 @@ mod yielding;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::boxed::Box;
 
+use hermit_base::sync::atomic::{AtomicBool, AtomicU32};
 use hermit_models::explore;
 use loom::sync::{Condvar, Mutex};
 
-use crate::sync::{AtomicBool, AtomicU32};
 use crate::thread::{Entity, Thread};
 
 fn leak<T>(value: T) -> &'static T {

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::sync::AtomicU32;
+use hermit_base::sync::atomic::AtomicU32;
 
 /// The mutex is not held, and no thread waits for it.
 pub const UNLOCKED: u32 = 0;
@@ -44,8 +44,8 @@ pub fn unlock(futex: &AtomicU32) -> bool {
 #[cfg(not(loom))]
 mod tests {
     use super::{UNLOCKED, lock_contended, try_lock, unlock};
-    use crate::sync::AtomicU32;
     use core::sync::atomic::Ordering::Relaxed;
+    use hermit_base::sync::atomic::AtomicU32;
 
     #[test]
     fn unlock_without_waiters_wakes_none() {

@@ -3,9 +3,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::sync::atomic::AtomicU64;
 
 use crate::list::is;
-use crate::sync::AtomicU64;
 
 /// Maximum number of switches during a probe if the current thread computes. Interrupts and short runs of
 /// other threads cause these switches. Threads that only wake each other switch hundreds of times.

@@ -13,9 +13,9 @@ mod steps;
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Release;
+use parking_lot::Mutex;
 use std::boxed::Box;
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::vec::Vec;
 
 use crate::cpu::Cpu;

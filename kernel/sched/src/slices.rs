@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::sync::{AtomicU32, AtomicU64};
+use hermit_base::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Least length of a slice, in multiples of the time that its end takes.
 const SLICE_PER_COST: u64 = 32;

@@ -15,9 +15,9 @@ use core::task::Poll;
 use crossbeam_utils::atomic::AtomicCell;
 
 pub use crate::link::Link;
+use hermit_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::link::TimerLink;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use crate::wait_tree::TreeNode;
 
 /// Highest priority; the lowest is 0.

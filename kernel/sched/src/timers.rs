@@ -7,12 +7,14 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use hermit_base::sync::IS_MODEL;
+
 use crate::link::TimerLink;
 use crate::list::{is, same};
 use crate::thread::{Thread, TimerNode};
 
 /// Maximum number of timers that [`TimerHeap::expire`] removes at a time.
-pub const BATCH: usize = if cfg!(loom) { 1 } else { 16 };
+pub const BATCH: usize = if IS_MODEL { 1 } else { 16 };
 
 /// A heap of threads by deadline.
 #[derive(Debug)]

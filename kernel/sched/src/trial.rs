@@ -4,9 +4,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::list::is;
-use crate::sync::{AtomicBool, AtomicU64};
 use crate::thread::Thread;
 
 /// Length of a trial, in nanoseconds.

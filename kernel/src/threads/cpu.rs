@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicI64, AtomicU64};
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::lock::Lock;
 use hermit_hal::cpus::PerCpu;
 use hermit_hal::interrupts::{self, Masked};
 use hermit_hal::memory::{self, OutOfMemory};
@@ -21,7 +22,6 @@ use hermit_hal::sync::MaskedLock;
 use hermit_hal::{clock, cpus, thread};
 use hermit_interface::MAX_CPUS;
 use hermit_sched::cpus::{Cpus, Reschedule};
-use hermit_sched::sync::Lock;
 use hermit_sched::thread::Thread as _;
 use hermit_sched::timers::TimerHeap;
 

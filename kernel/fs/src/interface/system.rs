@@ -11,10 +11,7 @@ use once_cell::race::OnceBox;
 
 use crate::interface::Time;
 
-#[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, fence};
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+pub(crate) use hermit_base::sync::atomic::{AtomicBool, AtomicU64, fence};
 
 /// Preferred size of reads and writes in bytes (`st_blksize`): the size of a page.
 pub(crate) const BLOCK_SIZE: u32 = 4096;

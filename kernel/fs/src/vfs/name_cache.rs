@@ -14,6 +14,7 @@ use core::fmt::Debug;
 use core::mem;
 use core::sync::atomic::Ordering::SeqCst;
 
+use hermit_base::sync::IS_MODEL;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
@@ -26,7 +27,7 @@ use crate::interface::system::{Lock, allocated, copied, fence};
 use crate::interface::types::FOREVER;
 
 /// Number of buckets. The models have few, since loom tracks each of them.
-const BUCKETS: usize = if cfg!(loom) { 2 } else { 128 };
+const BUCKETS: usize = if IS_MODEL { 2 } else { 128 };
 
 /// Maximum number of names in a bucket. It is small because a cached name keeps inodes in use, and a server
 /// may have few inodes.

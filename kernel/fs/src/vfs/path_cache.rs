@@ -16,6 +16,7 @@
 use alloc::sync::{Arc, Weak};
 use core::fmt::Debug;
 
+use hermit_base::sync::IS_MODEL;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
@@ -27,7 +28,7 @@ use crate::interface::short_string::{Digest, MAX_INLINE_LEN};
 use crate::interface::system::{Lock, allocated};
 
 /// Number of entries. The models have few, so that paths replace each other.
-const SIZE: usize = if cfg!(loom) { 2 } else { 128 };
+const SIZE: usize = if IS_MODEL { 2 } else { 128 };
 
 /// Maximum length in bytes of a path in the cache.
 const MAX_LENGTH: usize = 128;

@@ -4,7 +4,6 @@
 extern crate std;
 
 use super::PollLeader;
-use crate::sync::{AtomicBool, Lock};
 use core::task::Waker;
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::Relaxed;
@@ -15,13 +14,6 @@ use std::task::Wake;
 
 /// loom's preemption bound. The variable `LOOM_MAX_PREEMPTIONS` can raise it.
 const SWITCHES: usize = 3;
-
-impl<R: lock_api::RawMutex> PollLeader<R> {
-    fn new() -> Self {
-        let leader = Lock::new(None);
-        Self { leader, is_interrupted: AtomicBool::new(false), is_holding: AtomicBool::new(false) }
-    }
-}
 
 /// A thread with one wake-up token.
 #[derive(Debug)]

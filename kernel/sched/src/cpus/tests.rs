@@ -6,12 +6,12 @@ mod run_times;
 
 use super::{Cpu, Cpus, Reschedule};
 use crate::policy::{Fair, RoundRobin};
-use crate::sync::Lock;
 use crate::testing::{TestThread, threads};
 use crate::trial::{APART, TRIAL_NS};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use hermit_base::lock::Lock;
+use parking_lot::Mutex;
 use std::boxed::Box;
-use std::sync::Mutex;
 use std::vec::Vec;
 
 type Policy = RoundRobin<TestThread>;

@@ -2,12 +2,13 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use hermit_base::lock::Lock;
+use hermit_base::sync::atomic::{AtomicBool, AtomicU32};
 use loom::sync::Mutex;
 use loom::thread::spawn;
 
 use super::{ModelThread, explore, leak};
 use crate::futex::{BUCKETS, Bucket, FutexTable, WakeUp};
-use crate::sync::{AtomicBool, AtomicU32, Lock};
 
 const ADDRESS: u64 = 8;
 const OTHER_ADDRESS: u64 = 16;

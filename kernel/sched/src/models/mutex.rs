@@ -5,12 +5,12 @@ extern crate std;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::vec::Vec;
 
+use hermit_base::sync::atomic::AtomicU32;
 use loom::thread::spawn;
 
 use super::futex::Futex;
 use super::{ModelThread, explore, leak};
 use crate::mutex::{lock_contended, try_lock, unlock};
-use crate::sync::AtomicU32;
 
 pub(super) struct Mutex {
     waiters: &'static Futex,

@@ -5,11 +5,11 @@ extern crate std;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::Poll;
 
+use hermit_base::sync::atomic::AtomicU32;
 use loom::thread::spawn;
 
 use super::mutex::Mutex;
 use super::{ModelThread, explore, leak};
-use crate::sync::AtomicU32;
 
 /// A thread waits for a flag, and for an object whose poll takes a mutex. A second thread holds the mutex
 /// meanwhile, and a third thread sets the flag.

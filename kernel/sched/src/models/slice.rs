@@ -2,6 +2,7 @@
 
 extern crate std;
 
+use hermit_base::lock::Lock as _;
 use loom::sync::Mutex;
 use loom::thread::spawn;
 
@@ -9,7 +10,6 @@ use super::{ModelThread, explore, leak};
 use crate::cpu::Cpu;
 use crate::cpus::{Cpus, Reschedule};
 use crate::policy::{Fair, Policy as _};
-use crate::sync::Lock as _;
 use crate::thread::NORMAL_PRIORITY;
 
 type Policy = Fair<ModelThread>;

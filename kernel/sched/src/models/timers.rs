@@ -1,11 +1,11 @@
 //! Timers: when a thread's timer expires, another thread may wake the thread at the same time. The thread may
 //! then sleep again on another CPU, before the first CPU has finished the change of its heap.
 
+use hermit_base::lock::Lock;
 use loom::sync::Mutex;
 use loom::thread::spawn;
 
 use super::{ModelThread, explore, leak};
-use crate::sync::Lock;
 use crate::timers::{TimerHeap, is_queued};
 
 /// Timer heap of a CPU.

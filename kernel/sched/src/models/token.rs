@@ -3,10 +3,10 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use hermit_base::sync::atomic::AtomicU32;
 use loom::thread;
 
 use super::{ModelThread, explore, leak};
-use crate::sync::AtomicU32;
 
 /// Each of `count` wakers sets a flag for which the sleeper waits.
 fn sleep_until_woken_by(count: usize) {

@@ -13,7 +13,8 @@ const MAX_COMMENT: usize = 110;
 const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 17] = [
+const SAFE_CRATES: [&str; 18] = [
+    "kernel/base/",
     "kernel/boot/",
     "kernel/clock/",
     "kernel/entropy/",
