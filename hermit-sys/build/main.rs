@@ -58,7 +58,11 @@ fn build() -> Result<(), String> {
         package: "hermit-net",
         manifest: here.join("net/Cargo.toml"),
         target: variable("TARGET")?,
-        sources: common(&[here.join("net"), workspace.join("kernel/interface")]),
+        sources: common(&[
+            here.join("net"),
+            workspace.join("kernel/base"),
+            workspace.join("kernel/interface"),
+        ]),
         // The value of `hermit_interface::net::START`, on which a build script without dependencies cannot
         // depend.
         exports: vec!["hermit_net_start".to_owned()],

@@ -120,7 +120,7 @@ fn check_memory(line: &[u8]) -> Result<(), Errno> {
     let mtu = devices::network().map_or(0, |device| device.describe().mtu.into());
     let mut block: Vec<u8> = Vec::new();
     let size = START_MEMORY + mtu + line.len() * START_MEMORY_PER_BYTE;
-    block.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
+    block.try_reserve_exact(size)?;
     // Without this, the compiler would remove the allocation, since the block is not used.
     black_box(&block);
     Ok(())

@@ -103,7 +103,7 @@ impl Facts for KernelFacts {
         });
         let mut mappings = Vec::new();
         for mapping in image_parts().chain(others) {
-            mappings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            mappings.try_reserve(1)?;
             mappings.push(mapping);
         }
         mappings.sort_unstable_by_key(|mapping| mapping.start);

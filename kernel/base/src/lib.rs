@@ -4,11 +4,15 @@
 //! | --- | --- |
 //! | [`lock`] | the trait of locks that run an action |
 //! | [`sync`] | atomics, cells and locks that the models replace by loom's |
+//! | [`try_alloc`] | allocation that fails instead of ending the machine |
 #![no_std]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+#[cfg(feature = "lock")]
 pub mod lock;
 pub mod sync;
+#[cfg(feature = "alloc")]
+pub mod try_alloc;

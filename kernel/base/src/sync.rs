@@ -23,7 +23,9 @@ mod imp;
 
 #[cfg(feature = "alloc")]
 pub use imp::Arc;
-pub use imp::{Mutex, SwitchPoint, UnsafeCell, atomic, spin_loop};
+#[cfg(feature = "lock")]
+pub use imp::Mutex;
+pub use imp::{SwitchPoint, UnsafeCell, atomic, spin_loop};
 
 /// True in the models. Sizes are smaller there, since the number of executions grows with them.
 pub const IS_MODEL: bool = cfg!(loom);

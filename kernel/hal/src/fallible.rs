@@ -1,17 +1,13 @@
-//! Allocation that reports failure instead of panicking.
+//! The error of what needs memory.
 
-use alloc::vec::Vec;
+use alloc::collections::TryReserveError;
 
 /// There is not enough memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// Moves a value into memory of the heap that is never freed; `None` if there is no memory. For the few
-/// values of `arch`. Other code uses [`crate::memory::leak`], which keeps permanent values apart from blocks
-/// that are freed.
-pub(crate) fn leak<T>(value: T) -> Option<&'static T> {
-    let mut block = Vec::new();
-    block.try_reserve_exact(1).ok()?;
-    block.push(value);
-    block.leak().first()
+impl From<TryReserveError> for OutOfMemory {
+    fn from(_error: TryReserveError) -> Self {
+        Self
+    }
 }

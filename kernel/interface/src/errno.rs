@@ -1,5 +1,8 @@
 //! Error numbers.
 
+#[cfg(any(feature = "alloc", test))]
+use alloc::collections::TryReserveError;
+
 use hermit_abi::errno as number;
 
 /// An error number of the ABI, which is positive.
@@ -40,6 +43,15 @@ impl Errno {
     #[must_use]
     pub const fn number(self) -> i32 {
         self.0
+    }
+}
+
+#[cfg(any(feature = "alloc", test))]
+impl From<TryReserveError> for Errno {
+    /// Returns `ENOMEM`.
+    #[inline]
+    fn from(_error: TryReserveError) -> Self {
+        Self::ENOMEM
     }
 }
 

@@ -35,6 +35,7 @@ use hermit_abi::{
     EPOLLWAKEUP, EPOLLWRNORM,
 };
 use hermit_base::sync::Mutex;
+use hermit_base::try_alloc::TryArc;
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
@@ -55,12 +56,6 @@ pub struct Event {
     pub events: u32,
     /// The program's data.
     pub data: u64,
-}
-
-/// Allocation of an [`Arc`] that does not panic without memory.
-pub trait TryArc: 'static {
-    /// Allocates an [`Arc`] of a value. Returns `None` without memory.
-    fn arc<T>(value: T) -> Option<Arc<T>>;
 }
 
 /// An epoll instance.

@@ -63,7 +63,7 @@ mod waker_queue;
 pub use argument::{Argument, ValueResult};
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
-pub use epoll::{Epoll, Event, TryArc};
+pub use epoll::{Epoll, Event};
 pub use eventfd::{EventFd, WaitQueue};
 pub use fields::{field, set_field};
 pub use file_handle::{Access, FileHandle, Positioned};

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_abi::{O_RDONLY, O_WRONLY, PIPE_BUF};
+use hermit_base::try_alloc::try_vec;
 use hermit_interface::{Errno, Readiness};
 use lock_api::{Mutex, RawMutex};
 
@@ -88,10 +89,8 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
     ///
     /// `ENOMEM`.
     pub fn new(queue: impl Fn() -> W) -> Result<Self, Errno> {
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(CAPACITY).map_err(|_| Errno::ENOMEM)?;
-        bytes.resize(CAPACITY, 0);
-        let ring = Ring { bytes, start: 0, len: 0, has_reader: true, has_writer: true };
+        let ring =
+            Ring { bytes: try_vec(0, CAPACITY)?, start: 0, len: 0, has_reader: true, has_writer: true };
         let readers = ReadCalls::new(queue());
         Ok(Self { ring: Mutex::new(ring), readers, watchers: queue(), writers: queue() })
     }

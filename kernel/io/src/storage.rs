@@ -5,13 +5,13 @@
 //! transfers data, so concurrent calls get disjoint ranges without a lock. A call that transfers fewer bytes
 //! moves the position back.
 
-use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
 use hermit_abi::{O_APPEND, O_RDONLY, O_WRONLY, SEEK_CUR, SEEK_END, SEEK_SET};
+use hermit_base::try_alloc::try_vec;
 use hermit_interface::Errno;
 
 use crate::{ACCESS_MODE, Object, ReadBuffer, Stat};
@@ -104,9 +104,7 @@ impl<S: Storage> BlockFile<S> {
         if size == 0 {
             return Ok(0);
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
-        bytes.resize(size, 0);
+        let mut bytes = try_vec(0, size)?;
         let count = self.storage.read_at(start, &mut bytes)?;
         Ok(buffer.append(bytes.get(..count).unwrap_or_default()))
     }

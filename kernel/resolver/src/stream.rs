@@ -76,7 +76,7 @@ impl Stream {
                 // The server has closed the connection before the end of its response.
                 return Err(Errno::ECONNRESET);
             }
-            self.received.try_reserve(bytes.len()).map_err(|_| Errno::ENOMEM)?;
+            self.received.try_reserve(bytes.len())?;
             self.received.extend_from_slice(bytes);
         }
     }

@@ -89,7 +89,7 @@ fn disk(index: usize) -> Result<&'static Disk, Errno> {
             return Err(Errno::ENOENT);
         }
         // The memory is reserved before the driver starts, because a driver is never removed.
-        DISKS.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        DISKS.lock().try_reserve(1)?;
         let device = find(Id::Block, index)?;
         let disk = start(device, |transport, memory| {
             let driver = BlockDriver::new(transport, memory, MAX_REQUESTS)?;

@@ -73,7 +73,7 @@ pub(crate) fn start_all() -> Result<(), Errno> {
                 device => device?,
             };
             // The memory is reserved before the driver starts, because a driver is never removed.
-            DEVICES.lock().try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            DEVICES.lock().try_reserve(1)?;
             let started = match start_device(device) {
                 Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
                 started => started.ok(),

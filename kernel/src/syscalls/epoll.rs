@@ -6,10 +6,11 @@ use core::mem::MaybeUninit;
 use core::task::{Context, Poll};
 
 use hermit_abi::{EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, epoll_event, timespec};
+use hermit_base::try_alloc::TryArc;
 use hermit_hal::clock;
 use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
-use hermit_io::{Event, Object, TryArc};
+use hermit_io::{Event, Object};
 
 use super::events::NANOSECONDS_PER_MILLISECOND;
 use super::export;

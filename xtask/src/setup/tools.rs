@@ -27,11 +27,12 @@ const UHYVE: &str = "uhyve";
 const LOADER_COST: Cost = Cost { seconds: 20.0, large: &[("hermit_loader", 4.0)] };
 
 /// The folders of the sources of the loader, uhyve and the runner.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "hermit-abi",
     "hypervisor",
     "loader",
     "xtask/src",
+    "kernel/base",
     "kernel/boot",
     "kernel/interface",
     "kernel/memory",

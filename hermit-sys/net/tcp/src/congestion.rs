@@ -13,9 +13,9 @@ pub(crate) mod reno;
 
 use bbr::Bbr;
 use cubic::Cubic;
+use hermit_base::try_alloc::TryBox;
 use reno::Reno;
 
-use crate::heap_option::HeapOption;
 use crate::rtt::RttEstimator;
 use crate::seq::Seq;
 
@@ -183,7 +183,7 @@ pub(crate) enum Control {
     Cubic(Cubic),
     Reno(Reno),
     /// On the heap, since it is larger than the rest of the sender's state.
-    Bbr(HeapOption<Bbr>),
+    Bbr(TryBox<Bbr>),
     Unlimited,
 }
 
@@ -203,9 +203,9 @@ impl Control {
         match algorithm {
             Algorithm::Cubic => Self::Cubic(Cubic::new(nxt)),
             Algorithm::Reno => Self::Reno(Reno::new(nxt)),
-            Algorithm::Bbr => match HeapOption::some(Bbr::new(nxt, window, rtt.smoothed(), now)) {
-                bbr if bbr.is_some() => Self::Bbr(bbr),
-                _ => Self::Cubic(Cubic::new(nxt)),
+            Algorithm::Bbr => match TryBox::try_new(Bbr::new(nxt, window, rtt.smoothed(), now)) {
+                Ok(bbr) => Self::Bbr(bbr),
+                Err(_) => Self::Cubic(Cubic::new(nxt)),
             },
             Algorithm::Unlimited => Self::Unlimited,
         }
@@ -236,7 +236,7 @@ impl Control {
         match (saved, self) {
             (Saved::Cubic(cubic), control) => *control = Self::Cubic(cubic),
             (Saved::Reno(reno), control) => *control = Self::Reno(reno),
-            (Saved::Nothing, Self::Bbr(bbr)) => bbr.with(Bbr::undo_losses),
+            (Saved::Nothing, Self::Bbr(bbr)) => bbr.undo_losses(),
             (Saved::Nothing, _) => (),
         }
     }
@@ -247,7 +247,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_ack(window, acked),
             Self::Reno(reno) => reno.on_ack(window, acked),
-            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_ack(window, acked)),
+            Self::Bbr(bbr) => bbr.on_ack(window, acked),
             Self::Unlimited => window.size = MAX_WINDOW,
         }
     }
@@ -256,7 +256,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_congestion(window, now),
             Self::Reno(reno) => reno.on_congestion(window, now),
-            Self::Bbr(bbr) => bbr.as_mut().map_or(window.size, |bbr| bbr.on_congestion(window, now)),
+            Self::Bbr(bbr) => bbr.on_congestion(window, now),
             Self::Unlimited => MAX_WINDOW,
         }
     }
@@ -265,7 +265,7 @@ impl CongestionControl for Control {
         match self {
             Self::Cubic(cubic) => cubic.on_idle(since, now),
             Self::Reno(reno) => reno.on_idle(since, now),
-            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_idle(since, now)),
+            Self::Bbr(bbr) => bbr.on_idle(since, now),
             Self::Unlimited => (),
         }
     }
@@ -276,28 +276,28 @@ impl CongestionControl for Control {
 
     fn on_recovered(&mut self, window: &mut Window) {
         match self {
-            Self::Bbr(bbr) => bbr.with(|bbr| bbr.on_recovered(window)),
+            Self::Bbr(bbr) => bbr.on_recovered(window),
             _ => window.size = window.threshold,
         }
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        if let Self::Bbr(bbr) = self { bbr.as_ref().and_then(Bbr::pacing_rate) } else { None }
+        if let Self::Bbr(bbr) = self { bbr.pacing_rate() } else { None }
     }
 
     fn on_lost(&mut self, window: &Window, lost: &Lost) {
         if let Self::Bbr(bbr) = self {
-            bbr.with(|bbr| bbr.on_lost(window, lost));
+            bbr.on_lost(window, lost);
         }
     }
 
     fn on_restart(&mut self, window: &mut Window, is_app_limited: bool, now: u64) {
         if let Self::Bbr(bbr) = self {
-            bbr.with(|bbr| bbr.on_restart(window, is_app_limited, now));
+            bbr.on_restart(window, is_app_limited, now);
         }
     }
 
     fn is_probing_rtt(&self) -> bool {
-        matches!(self, Self::Bbr(bbr) if bbr.as_ref().is_some_and(Bbr::is_probing_rtt))
+        matches!(self, Self::Bbr(bbr) if bbr.is_probing_rtt())
     }
 }

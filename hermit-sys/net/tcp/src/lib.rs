@@ -38,7 +38,6 @@ mod buffers;
 mod congestion;
 mod connection;
 mod handshake;
-mod heap_option;
 mod local;
 mod mss;
 mod recovery;

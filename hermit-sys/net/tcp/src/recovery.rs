@@ -32,6 +32,7 @@ mod timer;
 mod usage;
 
 use delivery::DeliveryRate;
+use hermit_base::try_alloc::TryBox;
 use pacing::Pacer;
 use probe::Probe;
 use prr::Prr;
@@ -41,7 +42,6 @@ use usage::Usage;
 
 use crate::buffers::Pool;
 use crate::congestion::{Algorithm, CongestionControl, Control, MAX_WINDOW, Saved, Window};
-use crate::heap_option::HeapOption;
 use crate::rtt::{MS, RttEstimator};
 use crate::segment::SackBlock;
 use crate::seq::Seq;
@@ -124,7 +124,7 @@ pub(crate) struct Recovery {
     control: Control,
     phase: Phase,
     prr: Prr,
-    undo: HeapOption<Undo>,
+    undo: Option<TryBox<Undo>>,
     probe: Option<Probe>,
     has_sack: bool,
     duplicates: u32,
@@ -139,7 +139,7 @@ pub(crate) struct Recovery {
     last_sent: u64,
     usage: Usage,
     /// Only for an algorithm that sets the window.
-    delivery: HeapOption<DeliveryRate>,
+    delivery: Option<TryBox<DeliveryRate>>,
     pacer: Option<Pacer>,
     /// True if the window was reduced, and no segment has reported it yet (CWR, RFC 3168 §6.1.2).
     is_reduced: bool,
@@ -172,7 +172,7 @@ impl Recovery {
             control,
             phase: Phase::Open,
             prr: Prr::default(),
-            undo: HeapOption::NONE,
+            undo: None,
             probe: None,
             has_sack,
             duplicates: 0,
@@ -200,7 +200,7 @@ impl Recovery {
         let (window, rtt) = (&self.window, &self.rtt);
         (self.control, self.delivery) =
             control(algorithm, self.board.end(), self.has_sack, (window, rtt), now);
-        self.undo.take();
+        self.undo = None;
         if self.control.pacing_rate().is_some() && self.pacer.is_none() {
             self.pacer = Some(Pacer::new(self.window.mss));
         }
@@ -341,7 +341,7 @@ impl Recovery {
     /// Stores the state of the delivery rate in the ranges of data that was sent. `in_flight` bytes were in
     /// flight before.
     fn stamp(&mut self, start: Seq, size: u32, in_flight: u32, now: u64) {
-        let Some(delivery) = self.delivery.as_mut() else { return };
+        let Some(delivery) = self.delivery.as_deref_mut() else { return };
         if in_flight == 0 {
             self.control.on_restart(&mut self.window, delivery.is_app_limited(), now);
         }
@@ -351,11 +351,11 @@ impl Recovery {
     /// Handles a write of the owner after all earlier data has been sent. Until now the owner limited the
     /// rate, and not the congestion window.
     pub(crate) fn on_source_empty(&mut self) {
-        if !self.delivery.is_some() || self.room() == 0 || self.has_lost() {
+        if self.delivery.is_none() || self.room() == 0 || self.has_lost() {
             return;
         }
         let in_flight = self.in_flight();
-        if let Some(delivery) = self.delivery.as_mut() {
+        if let Some(delivery) = self.delivery.as_deref_mut() {
             delivery.set_app_limited(in_flight);
         }
     }
@@ -389,7 +389,7 @@ impl Recovery {
         (self.probe_timer_start, self.last_sent) = (now, now);
         self.prr.on_sent(size);
         self.pace(size, now);
-        if let Some(undo) = self.undo.as_mut() {
+        if let Some(undo) = self.undo.as_deref_mut() {
             undo.retransmitted_at.get_or_insert(now);
             undo.retransmitted = undo.retransmitted.saturating_add(size);
         }
@@ -435,26 +435,26 @@ fn control(
     has_sack: bool,
     (window, rtt): (&Window, &RttEstimator),
     now: u64,
-) -> (Control, HeapOption<DeliveryRate>) {
+) -> (Control, Option<TryBox<DeliveryRate>>) {
     let control = Control::new(algorithm, nxt, window, rtt, now);
     if !control.sets_window() {
-        return (control, HeapOption::NONE);
+        return (control, None);
     }
-    match HeapOption::some(DeliveryRate::new(has_sack, now)) {
-        delivery if delivery.is_some() => (control, delivery),
-        none => (Control::new(Algorithm::Cubic, nxt, window, rtt, now), none),
+    match TryBox::try_new(DeliveryRate::new(has_sack, now)) {
+        Ok(delivery) => (control, Some(delivery)),
+        Err(_) => (Control::new(Algorithm::Cubic, nxt, window, rtt, now), None),
     }
 }
 
 /// Reports a range that was marked as lost to the algorithm that sets the window.
 fn note_lost(
-    delivery: &mut HeapOption<DeliveryRate>,
+    delivery: &mut Option<TryBox<DeliveryRate>>,
     control: &mut Control,
     window: &Window,
     range: &SentRange,
     now: u64,
 ) {
-    if let Some(delivery) = delivery.as_mut() {
+    if let Some(delivery) = delivery {
         control.on_lost(window, &delivery.on_lost(range, now));
     }
 }

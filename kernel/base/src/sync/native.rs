@@ -4,6 +4,7 @@
 pub use alloc::sync::Arc;
 pub use core::hint::spin_loop;
 pub use core::sync::atomic;
+#[cfg(feature = "lock")]
 pub use lock_api::Mutex;
 
 /// The standard library's cell with the interface of loom's.

@@ -3,6 +3,8 @@
 
 use alloc::vec::Vec;
 
+use hermit_base::try_alloc::{try_push, try_to_vec};
+
 use super::{Encoder, WordIter};
 use crate::Errno;
 
@@ -59,7 +61,7 @@ impl MountOptions {
     pub fn parse(line: &[u8]) -> Result<Self, Errno> {
         let mut parsed = Self::default();
         let mut word = Vec::new();
-        word.try_reserve_exact(line.len()).map_err(|_| Errno::ENOMEM)?;
+        word.try_reserve_exact(line.len())?;
         let mut words = WordIter { rest: line };
         while let Some(is_quoted) = words.next_to(&mut word) {
             if word == b"--" && !is_quoted {
@@ -72,14 +74,14 @@ impl MountOptions {
 
     fn add(&mut self, word: &[u8]) -> Result<(), Errno> {
         match (word.strip_prefix(b"mount=").map(Value::new), word.strip_prefix(b"workdir=")) {
-            (Some(Some(mount)), _) => push(&mut self.mounts, mount.copied()?),
+            (Some(Some(mount)), _) => try_push(&mut self.mounts, mount.try_to_option()?)?,
             (_, Some(path)) if is_absolute(path) => {
-                self.working_directory = Some(copied(path)?);
-                Ok(())
+                self.working_directory = Some(try_to_vec(path)?);
             }
-            (None, None) => Ok(()),
-            _ => push(&mut self.malformed, copied(word)?),
+            (None, None) => (),
+            _ => try_push(&mut self.malformed, try_to_vec(word)?)?,
         }
+        Ok(())
     }
 }
 
@@ -104,9 +106,9 @@ impl<'a> Value<'a> {
         is_valid.then_some(Self { tag, path, is_read_only })
     }
 
-    fn copied(&self) -> Result<MountOption, Errno> {
+    fn try_to_option(&self) -> Result<MountOption, Errno> {
         let Self { tag, path, is_read_only } = *self;
-        Ok(MountOption { tag: copied(tag)?, path: copied(path)?, is_read_only })
+        Ok(MountOption { tag: try_to_vec(tag)?, path: try_to_vec(path)?, is_read_only })
     }
 }
 
@@ -114,23 +116,9 @@ fn is_absolute(path: &[u8]) -> bool {
     path.starts_with(b"/") && !path.contains(&0)
 }
 
-fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
-}
-
-fn push<T>(values: &mut Vec<T>, value: T) -> Result<(), Errno> {
-    values.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-    values.push(value);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
-
     use proptest::collection::vec;
     use proptest::prelude::{any, prop_assert_eq, proptest};
 

@@ -5,10 +5,11 @@
 
 extern crate std;
 
-use super::{Epoll, Event, TryArc};
+use super::{Epoll, Event};
 use crate::{Object, Readiness};
 use core::task::{Context, Poll, Waker};
 use hermit_abi::{EPOLLET, EPOLLIN};
+use hermit_base::try_alloc::TryArc;
 use loom::sync::atomic::AtomicUsize;
 use loom::sync::atomic::Ordering::SeqCst;
 use loom::sync::{Condvar, Mutex};

@@ -7,11 +7,12 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use hermit_base::try_alloc::TryArc;
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
+use super::Epoll;
 use super::set::Entry;
-use super::{Epoll, TryArc};
 
 /// Maximum number of levels of instances below the outermost instance, as on Linux. It limits the recursion
 /// of wake-ups and of looks at the readiness.

@@ -6,7 +6,7 @@
 
 extern crate std;
 
-use super::{Epoll, Event, TryArc};
+use super::{Epoll, Event};
 use crate::testing::FakeWaitQueue;
 use crate::{EventFd, Object, Readiness, WaitQueue};
 use core::sync::atomic::AtomicUsize;
@@ -15,6 +15,7 @@ use core::task::{Context, Poll, Waker};
 use hermit_abi::{
     EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP,
 };
+use hermit_base::try_alloc::TryArc;
 use hermit_interface::Errno;
 use std::boxed::Box;
 use std::fmt::{self, Debug, Formatter};

@@ -86,7 +86,7 @@ impl<R: RawMutex, T> Slots<R, T> {
         let place = chunk.checked_sub(1).and_then(|index| self.others.get(index)).ok_or(Errno::EMFILE)?;
         let count = word_count(chunk) * WORD;
         let mut slots = Vec::new();
-        slots.try_reserve_exact(count).map_err(|_| Errno::ENOMEM)?;
+        slots.try_reserve_exact(count)?;
         slots.resize_with(count, || Mutex::const_new(R::INIT, None));
         let mut chunk = Vec::new();
         chunk.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;

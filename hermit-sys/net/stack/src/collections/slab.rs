@@ -5,9 +5,9 @@
 //! again. Each value has an allocation of its own. When the table grows, only a few bytes move for each slot,
 //! and the memory of a removed value is freed.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use hermit_base::try_alloc::TryBox;
 use hermit_interface::Errno;
 
 /// Number of low bits of a slot that are its index in the table. The bits above are the number of the table,
@@ -52,39 +52,7 @@ impl Key {
 struct Row<T> {
     /// Number of earlier uses of the slot.
     generation: u32,
-    value: Option<Boxed<T>>,
-}
-
-/// A value on the heap. The box contains an array of one value, since such a box can be allocated without
-/// panicking.
-type Boxed<T> = Box<[T; 1]>;
-
-/// Moves a value to the heap.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-fn boxed<T>(value: T) -> Result<Boxed<T>, Errno> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
-    values.push(value);
-    values.try_into().map_err(|_| Errno::ENOMEM)
-}
-
-impl<T> Row<T> {
-    fn get(&self) -> Option<&T> {
-        self.value.as_ref().map(|value| {
-            let [value] = &**value;
-            value
-        })
-    }
-
-    fn get_mut(&mut self) -> Option<&mut T> {
-        self.value.as_mut().map(|value| {
-            let [value] = &mut **value;
-            value
-        })
-    }
+    value: Option<TryBox<T>>,
 }
 
 /// Values in numbered slots.
@@ -116,40 +84,40 @@ impl<T> Slab<T> {
     ///
     /// `ENOMEM`.
     pub(crate) fn insert(&mut self, value: T) -> Result<u32, Errno> {
-        let value = Some(boxed(value)?);
+        let value = Some(TryBox::try_new(value)?);
         if let Some(slot) = self.free.pop() {
             if let Some(row) = self.row_mut(slot) {
                 row.value = value;
             }
             return Ok(slot);
         }
-        self.rows.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.rows.try_reserve(1)?;
         // Reserves the free list, so that removing cannot fail.
         let rows = self.rows.len() + 1;
-        self.free.try_reserve(rows - self.free.len()).map_err(|_| Errno::ENOMEM)?;
+        self.free.try_reserve(rows - self.free.len())?;
         let slot = self.slot_at(self.rows.len()).ok_or(Errno::ENOMEM)?;
         self.rows.push(Row { generation: 0, value });
         Ok(slot)
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
-        self.row(slot)?.get()
+        self.row(slot)?.value.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.row_mut(slot)?.get_mut()
+        self.row_mut(slot)?.value.as_deref_mut()
     }
 
     /// Returns the values in two different slots.
     pub(crate) fn get_pair_mut(&mut self, one: u32, other: u32) -> Option<(&mut T, &mut T)> {
         let [one, other] = self.rows.get_disjoint_mut([one, other].map(index_of)).ok()?;
-        Some((one.get_mut()?, other.get_mut()?))
+        Some((one.value.as_deref_mut()?, other.value.as_deref_mut()?))
     }
 
     /// Removes and returns a value, and begins a new generation of its slot.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
         let row = self.row_mut(slot)?;
-        let [value] = *row.value.take()?;
+        let value = TryBox::into_inner(row.value.take()?);
         row.generation = row.generation.wrapping_add(1);
         self.free.push(slot);
         Some(value)

@@ -126,7 +126,7 @@ impl Ports {
     /// `ENOMEM`.
     pub(crate) fn bind(&mut self, port: u16, binding: Binding) -> Result<(), Errno> {
         let bindings = &mut self.port(port)?.bindings;
-        bindings.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        bindings.try_reserve(1)?;
         bindings.push(binding);
         Ok(())
     }

@@ -96,7 +96,7 @@ impl<S> SocketTable<S> {
     pub(crate) fn insert(&mut self, socket: Socket<S>) -> Result<u32, Errno> {
         // Memory is reserved, so that an event cannot be lost.
         let missing = (self.sockets.slots() + 1).saturating_sub(self.woken.len());
-        self.woken.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
+        self.woken.try_reserve(missing)?;
         self.sockets.insert(socket)
     }
 

@@ -47,7 +47,7 @@ impl Tcp {
         if !listener.replicas.is_empty() {
             return Ok(());
         }
-        listener.replicas.try_reserve_exact(missing).map_err(|_| Errno::ENOMEM)?;
+        listener.replicas.try_reserve_exact(missing)?;
         for number in self.sharding.numbers().filter(|&number| number != table_of(slot)) {
             let Some(replica) = self.of(slot).sockets.get(slot).and_then(Socket::replica) else { break };
             let replica = self.shard(number).add_replica(replica, ports)?;

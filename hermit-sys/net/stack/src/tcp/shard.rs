@@ -156,7 +156,7 @@ impl Shard {
     pub(super) fn insert(&mut self, socket: Socket<TcpState>) -> Result<u32, Errno> {
         let slots = self.sockets.slots() + 1;
         self.timers.reserve(slots)?;
-        self.dirty.try_reserve(slots.saturating_sub(self.dirty.len())).map_err(|_| Errno::ENOMEM)?;
+        self.dirty.try_reserve(slots.saturating_sub(self.dirty.len()))?;
         self.sockets.insert(socket)
     }
 

@@ -27,8 +27,8 @@ impl Timers {
     /// `ENOMEM`.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Errno> {
         let missing = slots.saturating_sub(self.places.len());
-        self.places.try_reserve(missing).map_err(|_| Errno::ENOMEM)?;
-        self.heap.try_reserve(slots.saturating_sub(self.heap.len())).map_err(|_| Errno::ENOMEM)?;
+        self.places.try_reserve(missing)?;
+        self.heap.try_reserve(slots.saturating_sub(self.heap.len()))?;
         self.places.resize(self.places.len() + missing, ABSENT);
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Udp {
         if groups.len() >= MAX_GROUPS {
             return Err(Errno::ENOBUFS);
         }
-        groups.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        groups.try_reserve(1)?;
         context.ip.count_member(membership, context.now)?;
         groups.push(membership);
         Ok(())

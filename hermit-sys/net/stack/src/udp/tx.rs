@@ -6,9 +6,9 @@
 //! until the MAC address is resolved. If the device has no room, the call fails with `EAGAIN` and the socket
 //! waits for room.
 
-use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use hermit_base::try_alloc::try_vec;
 use hermit_interface::Errno;
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 
@@ -251,9 +251,7 @@ fn transmit_parts(
     let extra = if outgoing.to.address.is_ipv4() { 0 } else { FRAGMENT };
     let header = emit::ip_header(&outgoing.to.address) + extra;
     let room = usize::from(interface.info.mtu).saturating_sub(header);
-    let mut whole = Vec::new();
-    whole.try_reserve_exact(outgoing.size()).map_err(|_| Errno::ENOMEM)?;
-    whole.resize(outgoing.size(), 0);
+    let mut whole = try_vec(0, outgoing.size())?;
     outgoing.write_datagram(&mut whole);
     let identification = context.ip.next_identification(outgoing.from.address, outgoing.to.address);
     for (start, end, is_last) in fragments::parts(whole.len(), room) {
@@ -283,9 +281,7 @@ fn transmit_frame(
         }
         return Ok(());
     }
-    let mut frame = Vec::new();
-    frame.try_reserve_exact(size).map_err(|_| Errno::ENOMEM)?;
-    frame.resize(size, 0);
+    let mut frame = try_vec(0, size)?;
     write(&mut frame);
     context.ip.await_frame(hop.address, frame, context.phy, link, context.now);
     Ok(())

@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use hermit_base::try_alloc::{try_to_vec, try_vec};
 use hermit_tcp::{Pool, Purpose};
 use smoltcp::wire::IpProtocol;
 
@@ -101,9 +102,7 @@ impl Incomplete {
         {
             return None;
         }
-        let mut part = Vec::new();
-        part.try_reserve_exact(bytes.len()).ok()?;
-        part.extend_from_slice(bytes);
+        let part = try_to_vec(bytes).ok()?;
         self.parts.try_reserve(1).ok()?;
         self.parts.insert(place, (fragment.offset, part));
         self.received += bytes.len();
@@ -150,9 +149,7 @@ fn frame<P: AsRef<[u8]>>(
     parts: &[(usize, P)],
 ) -> Option<Vec<u8>> {
     let size = ETHERNET + header.size() + header.size;
-    let mut frame = Vec::new();
-    frame.try_reserve_exact(size).ok()?;
-    frame.resize(size, 0);
+    let mut frame = try_vec(0, size).ok()?;
     let payload = header.write(ethernet.write(&mut frame));
     for (start, part) in parts {
         let part = part.as_ref();

@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use hermit_base::try_alloc::try_vec;
+
 /// Size of a chunk in bytes.
 pub const CHUNK: usize = 4096;
 
@@ -140,10 +142,7 @@ impl Pool {
 }
 
 fn new_chunk() -> Option<Chunk> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(CHUNK).ok()?;
-    bytes.resize(CHUNK, 0);
-    Some(bytes.into_boxed_slice())
+    try_vec(0, CHUNK).ok().map(Vec::into_boxed_slice)
 }
 
 #[cfg(test)]

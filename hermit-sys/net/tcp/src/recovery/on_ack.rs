@@ -71,7 +71,7 @@ impl Recovery {
         let (rack, rate, rtt, now) = (&mut self.rack, &mut self.delivery, &self.rtt, ack.now);
         let mut on_delivered = |range: &SentRange, is_original: bool| {
             rack.on_delivered(range, is_original, rtt, now);
-            if let Some(rate) = rate.as_mut() {
+            if let Some(rate) = rate {
                 rate.on_delivered(range, now);
             }
         };
@@ -161,7 +161,7 @@ impl Recovery {
     fn update_model(&mut self, bytes: u32, rtt: Option<u64>, now: u64) {
         let in_flight = self.in_flight();
         let min_rtt = self.rtt.min();
-        let Some(delivery) = self.delivery.as_mut() else { return };
+        let Some(delivery) = self.delivery.as_deref_mut() else { return };
         let Some(mut sample) = delivery.take_sample(min_rtt, in_flight, now) else { return };
         sample.rtt = sample.rtt.filter(|_| rtt.is_some());
         sample.is_window_limited = self.usage.is_limited();

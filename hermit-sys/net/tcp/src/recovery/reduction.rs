@@ -1,9 +1,10 @@
 //! Reductions of the congestion window: their beginning and end, and their undoing if nothing was lost.
 
+use hermit_base::try_alloc::TryBox;
+
 use super::prr::Prr;
 use super::{Acknowledgement, Phase, Recovery, Undo};
 use crate::congestion::CongestionControl;
-use crate::heap_option::HeapOption;
 
 impl Recovery {
     /// Restores the window if one of two signs shows that nothing was lost. Either the original transmission
@@ -11,9 +12,9 @@ impl Recovery {
     /// retransmission (Eifel, RFC 3522). Or all retransmissions were duplicates (RFC 3708).
     pub(super) fn undo_if_spurious(&mut self, ack: &Acknowledgement<'_>, advance: u32) {
         let una = self.una();
-        let Some(undo) = self.undo.as_mut() else { return };
+        let Some(undo) = self.undo.as_deref_mut() else { return };
         if undo.end.is_before(una) && self.phase == Phase::Open {
-            self.undo.take();
+            self.undo = None;
             return;
         }
         let is_of_original = match self.phase {
@@ -30,7 +31,7 @@ impl Recovery {
         if !is_early && !is_all {
             return;
         }
-        let Some(undo) = self.undo.take() else { return };
+        let Some(undo) = self.undo.take().map(TryBox::into_inner) else { return };
         self.window.size = self.window.size.max(undo.window.size);
         self.window.threshold = undo.window.threshold;
         self.control.undo(undo.saved);
@@ -54,7 +55,7 @@ impl Recovery {
         self.rack.on_recovered();
         self.phase = Phase::Open;
         let nxt = self.nxt();
-        if let Some(undo) = self.undo.as_mut() {
+        if let Some(undo) = self.undo.as_deref_mut() {
             undo.end = nxt;
         }
     }
@@ -82,7 +83,7 @@ impl Recovery {
         let (window, saved) = (self.window, self.control.save());
         let undo = Undo { window, saved, retransmitted_at: None, retransmitted: 0, end: self.nxt() };
         // Without memory a reduction is not undone.
-        self.undo = HeapOption::some(undo);
+        self.undo = TryBox::try_new(undo).ok();
     }
 
     /// Handles an echoed congestion mark (RFC 3168 §6.1.2): at most one reduction in a round trip.
@@ -91,11 +92,11 @@ impl Recovery {
             return;
         }
         self.reduce(now);
-        if let Some(delivery) = self.delivery.as_ref() {
+        if let Some(delivery) = self.delivery.as_deref() {
             let mark = delivery.mark(self.una(), &self.window, now);
             self.control.on_lost(&self.window, &mark);
         }
-        self.undo.take();
+        self.undo = None;
         self.phase = Phase::Reduction { end: self.nxt() };
     }
 }

@@ -1,6 +1,7 @@
 //! Segment descriptors (GDT) and the task state segment (TSS). 64-bit mode uses only a little of both: the
 //! code segment, and the interrupt stack table (IST). Each CPU has its own GDT and TSS.
 
+use hermit_base::try_alloc::TryBox;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::load_tss;
@@ -8,7 +9,7 @@ use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector
 use x86_64::structures::tss::TaskStateSegment;
 
 use super::stacks::StackTops;
-use crate::fallible::{OutOfMemory, leak};
+use crate::fallible::OutOfMemory;
 use crate::once::Once;
 
 static BOOT_TASK_STATE: Once<TaskStateSegment> = Once::new();
@@ -41,8 +42,8 @@ impl Gdt {
 
     /// The GDT of a secondary CPU with these interrupt stacks.
     pub(super) fn with_stacks(stacks: StackTops) -> Result<&'static Self, OutOfMemory> {
-        let task_state = leak(task_state(stacks)).ok_or(OutOfMemory)?;
-        leak(Self::new(task_state)).ok_or(OutOfMemory)
+        let task_state = TryBox::leak(TryBox::try_new(task_state(stacks))?);
+        Ok(TryBox::leak(TryBox::try_new(Self::new(task_state))?))
     }
 
     /// Loads the GDT and its TSS on the calling CPU. Both belong to this CPU alone.

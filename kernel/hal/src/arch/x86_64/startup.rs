@@ -13,13 +13,14 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32};
 
+use hermit_base::try_alloc::TryBox;
 use hermit_interface::MAX_CPUS;
 
 use super::local::Base;
 use super::processor::Processor;
 use super::segments::Gdt;
 use super::stacks::{StackMemory, Stacks};
-use crate::fallible::{OutOfMemory, leak};
+use crate::fallible::OutOfMemory;
 
 /// Memory that secondary CPUs need, from the layers above.
 pub(crate) trait CpuResources: StackMemory {
@@ -161,7 +162,7 @@ fn prepare_one<R: CpuResources>(number: u32, entry: CpuEntry) -> Result<&'static
     let stacks = Stacks::new::<R>(number)?;
     let table = Gdt::with_stacks(stacks.interrupts)?;
     let processor = Processor { local: R::local(number)?, stacks: stacks.interrupts, table };
-    leak(StartBlock { stack: stacks.own, processor, entry }).ok_or(OutOfMemory)
+    Ok(TryBox::leak(TryBox::try_new(StartBlock { stack: stacks.own, processor, entry })?))
 }
 
 /// Registers with which a CPU that is already in 64-bit mode enters the kernel.

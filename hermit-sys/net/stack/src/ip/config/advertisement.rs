@@ -4,10 +4,10 @@
 //! limit is 255 (RFC 4861, section 6.1.2).
 
 use alloc::borrow::Cow;
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 use core::ops::Range;
 
+use hermit_base::try_alloc::try_to_vec;
 use smoltcp::wire::{Icmpv6Packet, IpProtocol};
 
 use crate::wire::emit::ETHERNET;
@@ -46,9 +46,7 @@ pub(super) fn filtered(frame: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !Icmpv6Packet::new_checked(frame.get(message.clone())?).ok()?.verify_checksum(&source, &destination) {
         return None;
     }
-    let mut other = Vec::new();
-    other.try_reserve_exact(frame.len()).ok()?;
-    other.extend_from_slice(frame);
+    let mut other = try_to_vec(frame).ok()?;
     for (place, _) in options.filter(|(_, option)| is_unusable(option)) {
         *other.get_mut(place)? = NOTHING;
     }

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
+use hermit_base::try_alloc::try_to_vec;
 use smoltcp::wire::{ArpPacket, EthernetProtocol, Ipv4Cidr};
 
 use crate::ip::sources::is_unicast;
@@ -55,9 +56,7 @@ impl FarGateway {
 
     /// Translates a received frame for smoltcp; `None` if nothing changes.
     pub(super) fn incoming(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let mut other = Vec::new();
-        other.try_reserve_exact(bytes.len()).ok()?;
-        other.extend_from_slice(bytes);
+        let mut other = try_to_vec(bytes).ok()?;
         let mut packet =
             arp(&mut other).filter(|packet| packet.source_protocol_addr() == self.address.octets())?;
         packet.set_source_protocol_addr(&self.alias().octets());
