@@ -4,7 +4,7 @@ use core::task::Context;
 
 use hermit_hal::console::{self, Stream};
 use hermit_hal::sync::SpinLock;
-use hermit_io::{Sink, Terminal, WaitQueue as _};
+use hermit_io::{Sink, Terminal};
 
 use crate::devices::{self, OutputDevice, VirtioConsole};
 use crate::interrupts::{self, InterruptHandler};

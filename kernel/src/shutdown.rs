@@ -5,14 +5,15 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_hal::power_button;
+use hermit_hal::sync::RawSpinLock;
 use hermit_interface::Errno;
 use hermit_io::{Object, ShutdownFd, ShutdownRequests};
 
 use crate::interrupts::{self, InterruptHandler};
-use crate::sync::{Mutex, WaitQueue};
+use crate::sync::Mutex;
 use crate::{descriptors, fallible};
 
-static REQUESTS: ShutdownRequests<WaitQueue> = ShutdownRequests::new(WaitQueue::new());
+static REQUESTS: ShutdownRequests<RawSpinLock> = ShutdownRequests::new();
 
 /// True if the power button has been enabled, if the machine has one. It is changed only while [`ENABLING`]
 /// is held.

@@ -2,8 +2,11 @@
 
 mod mutex;
 mod once_lock;
-mod wait_queue;
+
+use hermit_hal::sync::RawSpinLock;
 
 pub(crate) use mutex::Mutex;
 pub(crate) use once_lock::OnceLock;
-pub(crate) use wait_queue::WaitQueue;
+
+/// The queue of tasks that wait for an object of the kernel to change.
+pub(crate) type WaitQueue = hermit_base::wait::WaitQueue<RawSpinLock>;

@@ -5,6 +5,7 @@
 //! | [`lock`] | the trait of locks that run an action |
 //! | [`sync`] | atomics, cells and locks that the models replace by loom's |
 //! | [`try_alloc`] | allocation that fails instead of ending the machine |
+//! | [`wait`] | queues of the tasks that wait for a change |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,3 +17,5 @@ pub mod lock;
 pub mod sync;
 #[cfg(feature = "alloc")]
 pub mod try_alloc;
+#[cfg(all(feature = "alloc", feature = "lock"))]
+pub mod wait;

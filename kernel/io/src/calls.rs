@@ -1,13 +1,12 @@
 //! Calls that wait to read from an object. A write to the object wakes one of them.
 
-use core::fmt::Debug;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll};
 
+use hermit_base::wait::WaitQueue;
 use hermit_interface::Errno;
-
-use crate::WaitQueue;
+use lock_api::RawMutex;
 
 /// Wait queue of the calls that read from an object.
 ///
@@ -16,11 +15,11 @@ use crate::WaitQueue;
 /// of epoll instances wait in the same queue. Tasks that only poll the readiness wait in another queue, and
 /// are all woken.
 #[derive(Debug)]
-pub(crate) struct ReadCalls<W>(W);
+pub(crate) struct ReadCalls<R: RawMutex>(WaitQueue<R>);
 
-impl<W: WaitQueue> ReadCalls<W> {
-    pub(crate) const fn new(queue: W) -> Self {
-        Self(queue)
+impl<R: RawMutex> ReadCalls<R> {
+    pub(crate) const fn new() -> Self {
+        Self(WaitQueue::new())
     }
 
     /// Polls a call. `read` returns the result of the call, and true if it has left something for other
@@ -73,12 +72,10 @@ impl<W: WaitQueue> ReadCalls<W> {
     pub(crate) fn wake_all(&self) {
         self.0.wake();
     }
-}
 
-#[cfg(test)]
-impl ReadCalls<crate::testing::FakeWaitQueue> {
     /// Number of calls that wait.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.0.0.lock().unwrap().len()
+        self.0.len()
     }
 }

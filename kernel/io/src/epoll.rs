@@ -36,12 +36,13 @@ use hermit_abi::{
 };
 use hermit_base::sync::Mutex;
 use hermit_base::try_alloc::TryArc;
+use hermit_base::wait::WakerQueue;
 use hermit_interface::Errno;
 use lock_api::RawMutex;
 
 use self::nesting::Nesting;
 use self::set::{Entry, EntrySet, Examined, Outcome, Purpose, Taken};
-use crate::{Object, ReadBuffer, Readiness, Stat, WakerQueue};
+use crate::{Object, ReadBuffer, Readiness, Stat};
 
 /// Mode bits. They select how events are reported, and are not events themselves.
 const MODES: u32 = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;

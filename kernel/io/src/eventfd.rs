@@ -4,34 +4,18 @@
 //! and sets it to 0. In semaphore mode, a read returns 1 and subtracts 1. A read waits while the counter is
 //! 0. The counter is an atomic; only the wait queues have locks. Each call that has to wait registers its
 //! waker and then tries again, since the counter may have changed before the waker was registered.
-//!
-//! The module also defines [`WaitQueue`], the trait of the wait queues of all objects in this crate.
 
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::{Context, Poll};
 
+use hermit_base::wait::WaitQueue;
 use hermit_interface::Errno;
+use lock_api::RawMutex;
 
 use crate::calls::ReadCalls;
 use crate::{Object, ReadBuffer, Readiness, Stat};
-
-/// Wait queue of an object: the wakers of the tasks that wait for it to change.
-pub trait WaitQueue: Debug + Send + Sync {
-    /// Registers the waker of `context` for the next [`Self::wake`].
-    fn add(&self, context: &Context<'_>);
-
-    /// Removes the waker of `context`. Returns true if the waker was still registered, and false if it has
-    /// already been called.
-    fn remove(&self, context: &Context<'_>) -> bool;
-
-    /// Calls and removes all registered wakers.
-    fn wake(&self);
-
-    /// Calls and removes the waker that was registered first.
-    fn wake_one(&self);
-}
 
 /// Size of a read or write in bytes: one `u64`.
 const SIZE: usize = size_of::<u64>();
@@ -40,22 +24,22 @@ const SIZE: usize = size_of::<u64>();
 const MAX: u64 = u64::MAX - 1;
 
 /// The object behind an eventfd: a counter with its wait queue.
-#[derive(Debug)]
-pub struct EventFd<W> {
+pub struct EventFd<R: RawMutex> {
     value: AtomicU64,
     /// Semaphore mode (`EFD_SEMAPHORE`): a read subtracts 1 instead of resetting the counter to 0.
     semaphore: bool,
     nonblocking: AtomicBool,
-    readers: ReadCalls<W>,
+    readers: ReadCalls<R>,
     /// Writers that wait, and tasks that wait for the counter to be ready.
-    waiters: W,
+    waiters: WaitQueue<R>,
 }
 
-impl<W: WaitQueue> EventFd<W> {
-    /// Creates a counter with an initial value. `queue` makes its wait queues.
-    pub fn new(value: u64, semaphore: bool, nonblocking: bool, queue: impl Fn() -> W) -> Self {
+impl<R: RawMutex> EventFd<R> {
+    /// Creates a counter with an initial value.
+    #[must_use]
+    pub const fn new(value: u64, semaphore: bool, nonblocking: bool) -> Self {
         let (value, nonblocking) = (AtomicU64::new(value), AtomicBool::new(nonblocking));
-        Self { value, semaphore, nonblocking, readers: ReadCalls::new(queue()), waiters: queue() }
+        Self { value, semaphore, nonblocking, readers: ReadCalls::new(), waiters: WaitQueue::new() }
     }
 
     /// Takes the counter's value, or 1 in semaphore mode. Returns the taken value, and true if the counter is
@@ -92,7 +76,13 @@ impl<W: WaitQueue> EventFd<W> {
     }
 }
 
-impl<W: WaitQueue + 'static> Object for EventFd<W> {
+impl<R: RawMutex> Debug for EventFd<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("EventFd").field("value", &self.value).finish_non_exhaustive()
+    }
+}
+
+impl<R: RawMutex + Send + Sync + 'static> Object for EventFd<R> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         if buffer.room() < SIZE {
             return Poll::Ready(Err(Errno::EINVAL));
@@ -157,17 +147,19 @@ impl<W: WaitQueue + 'static> Object for EventFd<W> {
 mod tests {
     extern crate std;
 
-    use super::{EventFd, MAX};
-    use crate::testing::FakeWaitQueue;
+    use super::MAX;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::sync::atomic::AtomicUsize;
     use core::sync::atomic::Ordering::Relaxed;
     use core::task::{Context, Poll, Waker};
     use hermit_interface::Errno;
+    use parking_lot::RawMutex;
     use std::sync::Arc;
     use std::task::Wake;
     use std::vec::Vec;
+
+    type EventFd = super::EventFd<RawMutex>;
 
     #[derive(Default)]
     struct Counter(AtomicUsize);
@@ -179,7 +171,7 @@ mod tests {
     }
 
     /// Reads. Returns the counter's value before and after the read.
-    fn read(counter: &EventFd<FakeWaitQueue>) -> Poll<Result<(u64, u64), Errno>> {
+    fn read(counter: &EventFd) -> Poll<Result<(u64, u64), Errno>> {
         let mut bytes = [MaybeUninit::uninit(); 8];
         let mut buffer = ReadBuffer::new(&mut bytes);
         let mut context = Context::from_waker(Waker::noop());
@@ -189,13 +181,13 @@ mod tests {
         result.map_ok(|()| (before, counter.value.load(Relaxed)))
     }
 
-    fn write(counter: &EventFd<FakeWaitQueue>, number: u64) -> Poll<Result<usize, Errno>> {
+    fn write(counter: &EventFd, number: u64) -> Poll<Result<usize, Errno>> {
         counter.poll_write(&mut Context::from_waker(Waker::noop()), &number.to_le_bytes())
     }
 
     #[test]
     fn read_resets_the_counter_and_write_wakes_readers() {
-        let counter = EventFd::new(3, false, false, FakeWaitQueue::default);
+        let counter = EventFd::new(3, false, false);
         assert_eq!(write(&counter, 4), Poll::Ready(Ok(8)));
         assert_eq!(read(&counter), Poll::Ready(Ok((7, 0))));
         assert_eq!(read(&counter), Poll::Pending);
@@ -206,7 +198,7 @@ mod tests {
 
     #[test]
     fn semaphore_read_takes_one() {
-        let counter = EventFd::new(2, true, true, FakeWaitQueue::default);
+        let counter = EventFd::new(2, true, true);
         assert_eq!(read(&counter), Poll::Ready(Ok((2, 1))));
         assert_eq!(read(&counter), Poll::Ready(Ok((1, 0))));
         assert_eq!(read(&counter), Poll::Ready(Err(Errno::EAGAIN)));
@@ -214,7 +206,7 @@ mod tests {
 
     #[test]
     fn write_beyond_the_maximum_fails() {
-        let counter = EventFd::new(MAX, false, true, FakeWaitQueue::default);
+        let counter = EventFd::new(MAX, false, true);
         assert_eq!(write(&counter, 1), Poll::Ready(Err(Errno::EAGAIN)));
         assert_eq!(write(&counter, u64::MAX), Poll::Ready(Err(Errno::EINVAL)));
         let ready = counter.poll_ready(&mut Context::from_waker(Waker::noop()));
@@ -223,7 +215,7 @@ mod tests {
 
     #[test]
     fn read_and_write_need_eight_bytes() {
-        let counter = EventFd::new(1, false, true, FakeWaitQueue::default);
+        let counter = EventFd::new(1, false, true);
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(counter.poll_write(&mut context, &[1; 7]), Poll::Ready(Err(Errno::EINVAL)));
         let mut bytes = [MaybeUninit::uninit(); 7];
@@ -242,7 +234,7 @@ mod tests {
     }
 
     /// Reads for a task; returns true if it has read something.
-    fn read_for(counter: &EventFd<FakeWaitQueue>, waker: &Waker) -> bool {
+    fn read_for(counter: &EventFd, waker: &Waker) -> bool {
         let mut bytes = [MaybeUninit::uninit(); 8];
         counter.poll_read(&mut Context::from_waker(waker), &mut ReadBuffer::new(&mut bytes)).is_ready()
     }
@@ -250,7 +242,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
     fn write_wakes_as_many_of_a_thousand_readers_as_can_read() {
-        let counter = EventFd::new(0, true, false, FakeWaitQueue::default);
+        let counter = EventFd::new(0, true, false);
         let readers = readers(1000);
         assert!(!readers.iter().any(|(_, waker)| read_for(&counter, waker)));
         // A task that only polls the readiness waits in addition to the readers.

@@ -11,21 +11,12 @@
 //! use std::sync::Arc;
 //! use std::task::{Context, Poll, Waker};
 //!
-//! use hermit_io::{DescriptorTable, EventFd, Object, ReadBuffer, WaitQueue};
+//! use hermit_io::{DescriptorTable, EventFd, Object, ReadBuffer};
+//! use parking_lot::RawMutex;
 //!
-//! #[derive(Debug)]
-//! struct NoWaiters;
-//!
-//! impl WaitQueue for NoWaiters {
-//!     fn add(&self, _context: &Context<'_>) {}
-//!     fn remove(&self, _context: &Context<'_>) -> bool { false }
-//!     fn wake(&self) {}
-//!     fn wake_one(&self) {}
-//! }
-//!
-//! let table: DescriptorTable<parking_lot::RawMutex, Arc<dyn Object>> = DescriptorTable::new();
+//! let table: DescriptorTable<RawMutex, Arc<dyn Object>> = DescriptorTable::new();
 //! let descriptor = table.reserve()?;
-//! table.fill(descriptor, Arc::new(EventFd::new(7, false, true, || NoWaiters)));
+//! table.fill(descriptor, Arc::new(EventFd::<RawMutex>::new(7, false, true)));
 //! let mut memory = [MaybeUninit::uninit(); 8];
 //! let mut buffer = ReadBuffer::new(&mut memory);
 //! let mut context = Context::from_waker(Waker::noop());
@@ -50,21 +41,17 @@ mod memory_device;
 mod object;
 mod pipe;
 mod poll_leader;
-mod semaphore;
 mod shutdown;
 mod slot_map;
 mod socket;
 mod storage;
 mod table;
-#[cfg(test)]
-mod testing;
-mod waker_queue;
 
 pub use argument::{Argument, ValueResult};
 pub use buffer::ReadBuffer;
 pub use console::{Console, ErrorStream, Sink, Terminal};
 pub use epoll::{Epoll, Event};
-pub use eventfd::{EventFd, WaitQueue};
+pub use eventfd::EventFd;
 pub use fields::{field, set_field};
 pub use file_handle::{Access, FileHandle, Positioned};
 pub use hermit_interface::Readiness;
@@ -72,10 +59,8 @@ pub use memory_device::{MemoryDevice, MemoryDeviceFile};
 pub use object::{ACCESS_MODE, Object, Stat};
 pub use pipe::{Pipe, PipeReader, PipeWriter};
 pub use poll_leader::PollLeader;
-pub use semaphore::{Acquisition, Semaphore};
 pub use shutdown::{ShutdownFd, ShutdownRequests};
 pub use slot_map::{Chunk, ChunkPlan, SlotMap};
 pub use socket::{CommonSettings, Direction, MessageFlags, OptionId, Socket};
 pub use storage::{BlockFile, Storage};
 pub use table::{DescriptorTable, FileDescriptor, LockedSlot};
-pub use waker_queue::{TakenWakers, WakerQueue};

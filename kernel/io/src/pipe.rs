@@ -15,11 +15,12 @@ use core::task::{Context, Poll};
 
 use hermit_abi::{O_RDONLY, O_WRONLY, PIPE_BUF};
 use hermit_base::try_alloc::try_vec;
+use hermit_base::wait::WaitQueue;
 use hermit_interface::{Errno, Readiness};
 use lock_api::{Mutex, RawMutex};
 
 use crate::calls::ReadCalls;
-use crate::{Object, ReadBuffer, Stat, WaitQueue};
+use crate::{Object, ReadBuffer, Stat};
 
 /// Capacity of a pipe in bytes, as on Linux. It is smaller under Miri, which fills the bytes one by one.
 const CAPACITY: usize = if cfg!(miri) { 4 * PIPE_BUF } else { 64 << 10 };
@@ -72,27 +73,27 @@ impl Ring {
 }
 
 /// A pipe. Its two ends share it.
-pub struct Pipe<R: RawMutex, W> {
+pub struct Pipe<R: RawMutex> {
     ring: Mutex<R, Ring>,
     /// Calls that wait for bytes to read; and below, tasks that wait for the read end to become ready.
-    readers: ReadCalls<W>,
-    watchers: W,
+    readers: ReadCalls<R>,
+    watchers: WaitQueue<R>,
     /// Calls and tasks that wait at the write end. They share a queue and are all woken, since not every
     /// writer can use every amount of room.
-    writers: W,
+    writers: WaitQueue<R>,
 }
 
-impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
-    /// Creates an empty pipe. `queue` makes its wait queues. The caller then creates the two ends.
+impl<R: RawMutex> Pipe<R> {
+    /// Creates an empty pipe. The caller then creates the two ends.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn new(queue: impl Fn() -> W) -> Result<Self, Errno> {
+    pub fn new() -> Result<Self, Errno> {
         let ring =
             Ring { bytes: try_vec(0, CAPACITY)?, start: 0, len: 0, has_reader: true, has_writer: true };
-        let readers = ReadCalls::new(queue());
-        Ok(Self { ring: Mutex::new(ring), readers, watchers: queue(), writers: queue() })
+        let (watchers, writers) = (WaitQueue::new(), WaitQueue::new());
+        Ok(Self { ring: Mutex::new(ring), readers: ReadCalls::new(), watchers, writers })
     }
 
     fn reader_readiness(&self) -> Readiness {
@@ -142,19 +143,19 @@ impl<R: RawMutex, W: WaitQueue> Pipe<R, W> {
 }
 
 /// The read end of a pipe.
-pub struct PipeReader<R: RawMutex, W: WaitQueue> {
-    pipe: Arc<Pipe<R, W>>,
+pub struct PipeReader<R: RawMutex> {
+    pipe: Arc<Pipe<R>>,
     nonblocking: AtomicBool,
 }
 
-impl<R: RawMutex, W: WaitQueue> PipeReader<R, W> {
+impl<R: RawMutex> PipeReader<R> {
     /// Creates the only read end of a pipe.
-    pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
+    pub const fn new(pipe: Arc<Pipe<R>>, nonblocking: bool) -> Self {
         Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
     }
 }
 
-impl<R: RawMutex, W: WaitQueue> Drop for PipeReader<R, W> {
+impl<R: RawMutex> Drop for PipeReader<R> {
     fn drop(&mut self) {
         self.pipe.ring.lock().has_reader = false;
         self.pipe.writers.wake();
@@ -162,19 +163,19 @@ impl<R: RawMutex, W: WaitQueue> Drop for PipeReader<R, W> {
 }
 
 /// The write end of a pipe.
-pub struct PipeWriter<R: RawMutex, W: WaitQueue> {
-    pipe: Arc<Pipe<R, W>>,
+pub struct PipeWriter<R: RawMutex> {
+    pipe: Arc<Pipe<R>>,
     nonblocking: AtomicBool,
 }
 
-impl<R: RawMutex, W: WaitQueue> PipeWriter<R, W> {
+impl<R: RawMutex> PipeWriter<R> {
     /// Creates the only write end of a pipe.
-    pub const fn new(pipe: Arc<Pipe<R, W>>, nonblocking: bool) -> Self {
+    pub const fn new(pipe: Arc<Pipe<R>>, nonblocking: bool) -> Self {
         Self { pipe, nonblocking: AtomicBool::new(nonblocking) }
     }
 }
 
-impl<R: RawMutex, W: WaitQueue> Drop for PipeWriter<R, W> {
+impl<R: RawMutex> Drop for PipeWriter<R> {
     fn drop(&mut self) {
         self.pipe.ring.lock().has_writer = false;
         self.pipe.watchers.wake();
@@ -182,19 +183,19 @@ impl<R: RawMutex, W: WaitQueue> Drop for PipeWriter<R, W> {
     }
 }
 
-impl<R: RawMutex, W> Debug for Pipe<R, W> {
+impl<R: RawMutex> Debug for Pipe<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Pipe").finish_non_exhaustive()
     }
 }
 
-impl<R: RawMutex, W: WaitQueue> Debug for PipeReader<R, W> {
+impl<R: RawMutex> Debug for PipeReader<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("PipeReader").finish_non_exhaustive()
     }
 }
 
-impl<R: RawMutex, W: WaitQueue> Debug for PipeWriter<R, W> {
+impl<R: RawMutex> Debug for PipeWriter<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("PipeWriter").finish_non_exhaustive()
     }
@@ -226,10 +227,9 @@ macro_rules! common {
     };
 }
 
-impl<R, W> Object for PipeReader<R, W>
+impl<R> Object for PipeReader<R>
 where
     R: RawMutex + Send + Sync + 'static,
-    W: WaitQueue + 'static,
 {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         let read = || self.pipe.read(buffer).map(|has_more| ((), has_more));
@@ -254,10 +254,9 @@ where
     common!(O_RDONLY);
 }
 
-impl<R, W> Object for PipeWriter<R, W>
+impl<R> Object for PipeWriter<R>
 where
     R: RawMutex + Send + Sync + 'static,
-    W: WaitQueue + 'static,
 {
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Errno>> {
         if let Some(written) = self.pipe.write(bytes) {
@@ -293,7 +292,6 @@ mod tests {
     extern crate std;
 
     use super::{CAPACITY, Pipe, PipeReader, PipeWriter};
-    use crate::testing::FakeWaitQueue;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::sync::atomic::AtomicUsize;
@@ -315,11 +313,10 @@ mod tests {
         }
     }
 
-    type Ends =
-        (PipeReader<parking_lot::RawMutex, FakeWaitQueue>, PipeWriter<parking_lot::RawMutex, FakeWaitQueue>);
+    type Ends = (PipeReader<parking_lot::RawMutex>, PipeWriter<parking_lot::RawMutex>);
 
     fn ends(nonblocking: bool) -> Ends {
-        let pipe = Arc::new(Pipe::new(FakeWaitQueue::default).unwrap());
+        let pipe = Arc::new(Pipe::new().unwrap());
         (PipeReader::new(Arc::clone(&pipe), nonblocking), PipeWriter::new(pipe, nonblocking))
     }
 
@@ -410,9 +407,9 @@ mod tests {
         let (reader, writer) = ends(false);
         assert_eq!(write(&writer, &vec![1; CAPACITY]), Poll::Ready(Ok(CAPACITY)));
         assert_eq!(write(&writer, b"x"), Poll::Pending);
-        assert_eq!(writer.pipe.writers.0.lock().unwrap().len(), 1);
+        assert_eq!(writer.pipe.writers.len(), 1);
         drop(reader);
-        assert!(writer.pipe.writers.0.lock().unwrap().is_empty());
+        assert!(writer.pipe.writers.is_empty());
         assert_eq!(write(&writer, b"x"), Poll::Ready(Err(Errno::EPIPE)));
         assert_eq!(write(&writer, b""), Poll::Ready(Ok(0)));
     }

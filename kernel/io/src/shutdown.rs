@@ -4,24 +4,33 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use core::task::{Context, Poll};
 
+use hermit_base::wait::WaitQueue;
 use hermit_interface::Errno;
+use lock_api::RawMutex;
 
-use crate::{Object, ReadBuffer, Readiness, Stat, WaitQueue};
+use crate::{Object, ReadBuffer, Readiness, Stat};
 
 /// Size of a read in bytes: one `u64`.
 const SIZE: usize = size_of::<u64>();
 
 /// The requests to end so far. All descriptors share them.
 #[derive(Debug)]
-pub struct ShutdownRequests<W> {
+pub struct ShutdownRequests<R: RawMutex> {
     count: AtomicU64,
-    waiters: W,
+    waiters: WaitQueue<R>,
 }
 
-impl<W: WaitQueue> ShutdownRequests<W> {
+impl<R: RawMutex> Default for ShutdownRequests<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: RawMutex> ShutdownRequests<R> {
     /// Creates the state without requests.
-    pub const fn new(waiters: W) -> Self {
-        Self { count: AtomicU64::new(0), waiters }
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { count: AtomicU64::new(0), waiters: WaitQueue::new() }
     }
 
     /// Counts a request, and wakes all waiters.
@@ -32,7 +41,7 @@ impl<W: WaitQueue> ShutdownRequests<W> {
 
     #[cfg(test)]
     #[cfg(not(loom))]
-    pub(crate) const fn waiters(&self) -> &W {
+    pub(crate) const fn waiters(&self) -> &WaitQueue<R> {
         &self.waiters
     }
 
@@ -53,19 +62,19 @@ impl<W: WaitQueue> ShutdownRequests<W> {
 /// It becomes readable with the first request and stays readable. So all waiting threads see the request, in
 /// whatever order they read.
 #[derive(Debug)]
-pub struct ShutdownFd<W: WaitQueue + 'static> {
-    requests: &'static ShutdownRequests<W>,
+pub struct ShutdownFd<R: RawMutex + Send + Sync + 'static> {
+    requests: &'static ShutdownRequests<R>,
     nonblocking: AtomicBool,
 }
 
-impl<W: WaitQueue + 'static> ShutdownFd<W> {
+impl<R: RawMutex + Send + Sync + 'static> ShutdownFd<R> {
     /// Creates an object for these requests.
-    pub const fn new(requests: &'static ShutdownRequests<W>, nonblocking: bool) -> Self {
+    pub const fn new(requests: &'static ShutdownRequests<R>, nonblocking: bool) -> Self {
         Self { requests, nonblocking: AtomicBool::new(nonblocking) }
     }
 }
 
-impl<W: WaitQueue + 'static> Drop for ShutdownFd<W> {
+impl<R: RawMutex + Send + Sync + 'static> Drop for ShutdownFd<R> {
     fn drop(&mut self) {
         // The queue outlives the descriptor, and epoll cannot remove its wakers from the queue of a closed
         // object. So they are woken here, which removes them.
@@ -73,7 +82,7 @@ impl<W: WaitQueue + 'static> Drop for ShutdownFd<W> {
     }
 }
 
-impl<W: WaitQueue + 'static> Object for ShutdownFd<W> {
+impl<R: RawMutex + Send + Sync + 'static> Object for ShutdownFd<R> {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuffer<'_>) -> Poll<Result<(), Errno>> {
         if buffer.room() < SIZE {
             return Poll::Ready(Err(Errno::EINVAL));
@@ -128,26 +137,26 @@ mod tests {
     extern crate std;
 
     use super::{ShutdownFd, ShutdownRequests};
-    use crate::testing::FakeWaitQueue;
     use crate::{Object, ReadBuffer};
     use core::mem::MaybeUninit;
     use core::task::{Context, Poll, Waker};
     use hermit_interface::Errno;
+    use parking_lot::RawMutex;
     use std::boxed::Box;
 
-    fn requests() -> &'static ShutdownRequests<FakeWaitQueue> {
-        Box::leak(Box::new(ShutdownRequests::new(FakeWaitQueue::default())))
+    fn requests() -> &'static ShutdownRequests<RawMutex> {
+        Box::leak(Box::new(ShutdownRequests::new()))
     }
 
     /// Reads into a buffer of this size; returns the number of bytes.
-    fn read(object: &ShutdownFd<FakeWaitQueue>, size: usize) -> Poll<Result<usize, Errno>> {
+    fn read(object: &ShutdownFd<RawMutex>, size: usize) -> Poll<Result<usize, Errno>> {
         let mut memory = std::vec![MaybeUninit::uninit(); size];
         let mut buffer = ReadBuffer::new(&mut memory);
         let result = object.poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer);
         result.map_ok(|()| buffer.len())
     }
 
-    fn is_readable(object: &ShutdownFd<FakeWaitQueue>) -> bool {
+    fn is_readable(object: &ShutdownFd<RawMutex>) -> bool {
         object.poll_ready(&mut Context::from_waker(Waker::noop())).read
     }
 
@@ -158,14 +167,14 @@ mod tests {
         assert!(!is_readable(&first));
         assert_eq!(read(&first, 8), Poll::Pending);
         assert_eq!(read(&second, 8), Poll::Ready(Err(Errno::EAGAIN)));
-        assert!(!requests.waiters.0.lock().unwrap().is_empty());
+        assert!(!requests.waiters.is_empty());
         requests.add();
-        assert!(requests.waiters.0.lock().unwrap().is_empty());
+        assert!(requests.waiters.is_empty());
         for object in [&first, &second, &first] {
             assert!(is_readable(object));
             assert_eq!(read(object, 8), Poll::Ready(Ok(8)));
         }
-        assert!(requests.waiters.0.lock().unwrap().is_empty());
+        assert!(requests.waiters.is_empty());
     }
 
     #[test]

@@ -6,7 +6,6 @@ use hermit_hal::clock;
 use hermit_hal::memory::{Reported, TakenMemory};
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::WaitQueue as _;
 use hermit_virtio::Id;
 use hermit_virtio::balloon::BalloonDriver;
 

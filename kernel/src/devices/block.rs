@@ -14,11 +14,12 @@ use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 
 use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL};
+use hermit_base::wait::{Acquisition, Semaphore};
 use hermit_hal::devices::{Allocator, Pages};
 use hermit_hal::memory;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::{Errno, to_usize};
-use hermit_io::{ACCESS_MODE, Acquisition, BlockFile, Object, Semaphore, Storage};
+use hermit_io::{ACCESS_MODE, BlockFile, Object, Storage};
 use hermit_virtio::Id;
 use hermit_virtio::block::byte_access::{ByteAccess, SectorDevice, WriteError, transfer_all};
 use hermit_virtio::block::{BlockDriver, BlockError, CompletedRequest, MAX_TRANSFER, SECTOR_SIZE, Ticket};

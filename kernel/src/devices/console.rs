@@ -10,7 +10,6 @@ use hermit_hal::console::{Stream, driverless_writes};
 use hermit_hal::exit::drains_consoles;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::console::END_OF_FILE;
-use hermit_io::WaitQueue as _;
 use hermit_virtio::Id;
 use hermit_virtio::console::ConsoleDriver;
 use hermit_virtio::device::DeviceError;

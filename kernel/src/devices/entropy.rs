@@ -8,7 +8,7 @@ use hermit_abi::O_RDONLY;
 use hermit_hal::clock;
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{ACCESS_MODE, Object, ReadBuffer, Stat, WaitQueue as _};
+use hermit_io::{ACCESS_MODE, Object, ReadBuffer, Stat};
 use hermit_virtio::Id;
 use hermit_virtio::entropy::{EntropyDriver, EntropyError};
 

@@ -23,7 +23,6 @@ use hermit_abi::NORMAL_PRIO;
 use hermit_fs::{Vfs, join_each};
 use hermit_hal::clock;
 use hermit_interface::Errno;
-use hermit_io::WaitQueue as _;
 
 use super::system::{Kernel, mounted};
 use crate::sync::{OnceLock, WaitQueue};

@@ -9,7 +9,6 @@ use core::task::Poll;
 
 use hermit_hal::clock;
 use hermit_interface::net::{Endpoint, V4};
-use hermit_io::WaitQueue as _;
 
 use super::stack::{Network, Stack};
 use crate::sync::WaitQueue;

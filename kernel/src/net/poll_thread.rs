@@ -7,7 +7,6 @@ use core::task::Poll;
 use hermit_abi::HIGH_PRIO;
 use hermit_hal::clock;
 use hermit_interface::Errno;
-use hermit_io::WaitQueue as _;
 
 use super::{NETWORK, poll, rx_interrupt};
 use crate::sync::WaitQueue;

@@ -7,7 +7,6 @@ use core::mem;
 use core::task::{Context, Poll};
 
 use hermit_interface::Errno;
-use hermit_io::WaitQueue as _;
 
 use super::stack::{Network, Stack};
 use super::{act, poll_leader};

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use hermit_hal::sync::SpinLock;
 use hermit_interface::Errno;
-use hermit_io::{SlotMap, WaitQueue as _};
+use hermit_io::SlotMap;
 
 use crate::fallible;
 use crate::sync::WaitQueue;

@@ -14,7 +14,6 @@ use hermit_io::{EventFd, Pipe, PipeReader, PipeWriter};
 
 use super::{export, export_plain};
 use crate::net::waiting;
-use crate::sync::WaitQueue;
 use crate::threads::errno;
 use crate::threads::wait::block_until_any;
 use crate::{descriptors, fallible, shutdown};
@@ -67,7 +66,7 @@ export_plain! {
 /// Opens a pipe. Returns the descriptor of its read end and the descriptor of its write end.
 fn open_pipe(nonblocking: bool) -> Result<[i32; 2], Errno> {
     let (reader, writer) = (descriptors::reserve()?, descriptors::reserve()?);
-    let pipe = Pipe::<RawSpinLock, _>::new(WaitQueue::new)?;
+    let pipe = Pipe::<RawSpinLock>::new()?;
     let pipe = fallible::arc(pipe).ok_or(Errno::ENOMEM)?;
     let read_end = fallible::arc(PipeReader::new(Arc::clone(&pipe), nonblocking)).ok_or(Errno::ENOMEM)?;
     let write_end = fallible::arc(PipeWriter::new(pipe, nonblocking)).ok_or(Errno::ENOMEM)?;
@@ -80,7 +79,7 @@ export! {
             return Err(Errno::EINVAL);
         }
         let (semaphore, nonblocking) = (flags & EFD_SEMAPHORE != 0, flags & EFD_NONBLOCK != 0);
-        let object = fallible::arc(EventFd::new(initval, semaphore, nonblocking, WaitQueue::new));
+        let object = fallible::arc(EventFd::<RawSpinLock>::new(initval, semaphore, nonblocking));
         descriptors::open(object.ok_or(Errno::ENOMEM)?)
     }
     fn sys_pipe as pipe(fds: *mut [i32; 2], flags: i32) -> i32

@@ -18,8 +18,8 @@ use core::mem;
 use core::num::NonZeroU64;
 use core::task::Waker;
 
+use hermit_base::wait::WakerQueue;
 use hermit_fuse::{MAX_HEAD, Request};
-use hermit_io::WakerQueue;
 use virtio_spec::{F, Id};
 
 pub use self::messages::Progress;

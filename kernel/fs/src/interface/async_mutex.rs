@@ -4,8 +4,8 @@
 use alloc::boxed::Box;
 use core::task::{Context, Poll, Waker};
 
+use hermit_base::wait::WakerQueue;
 use hermit_interface::Errno;
-use hermit_io::WakerQueue;
 
 use crate::interface::system::boxed;
 

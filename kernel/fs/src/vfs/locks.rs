@@ -13,8 +13,8 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 
+use hermit_base::wait::WakerQueue;
 use hermit_interface::{Errno, to_usize};
-use hermit_io::WakerQueue;
 use lock_api::{Mutex, RawMutex};
 use once_cell::race::OnceBox;
 

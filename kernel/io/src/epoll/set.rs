@@ -20,10 +20,11 @@ use core::fmt::{self, Debug};
 use core::task::Waker;
 
 use hermit_abi::{EPOLLET, EPOLLEXCLUSIVE, EPOLLONESHOT};
+use hermit_base::wait::WakerQueue;
 
 use super::{Change, Event, MODES};
 use crate::slot_map::{CHUNKS, Chunk, ChunkPlan, chunk_size, position};
-use crate::{Object, SlotMap, WakerQueue};
+use crate::{Object, SlotMap};
 
 /// Number of an entry.
 pub(super) type Number = usize;

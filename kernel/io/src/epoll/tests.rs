@@ -6,9 +6,9 @@
 
 extern crate std;
 
+use self::wakers::Wakers;
 use super::{Epoll, Event};
-use crate::testing::FakeWaitQueue;
-use crate::{EventFd, Object, Readiness, WaitQueue};
+use crate::{EventFd, Object, Readiness};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
@@ -62,7 +62,7 @@ impl Debug for Hook {
 #[derive(Debug, Default)]
 struct Device {
     ready: Mutex<Readiness>,
-    waiters: FakeWaitQueue,
+    waiters: Wakers,
     /// Number of times that the object was examined.
     looks: AtomicUsize,
     /// Readiness to which the object changes directly after it was examined.
@@ -87,7 +87,7 @@ impl Device {
     }
 
     fn wakers(&self) -> usize {
-        self.waiters.0.lock().unwrap().len()
+        self.waiters.lock().len()
     }
 }
 
@@ -98,10 +98,7 @@ impl Object for Device {
 
     fn watch(&self, context: &mut Context<'_>) -> Readiness {
         self.looks.fetch_add(1, Relaxed);
-        let wakers = self.waiters.0.lock().unwrap();
-        let is_there = wakers.iter().any(|waker| waker.will_wake(context.waker()));
-        drop(wakers);
-        if !is_there {
+        if !self.waiters.has(context) {
             self.waiters.add(context);
         }
         let ready = *self.ready.lock().unwrap();
@@ -427,7 +424,7 @@ fn sleeper_is_woken_by_an_entry_that_is_added_or_modified() {
 #[test]
 fn eventfd_is_watched() {
     let epoll = instance();
-    let counter: Arc<dyn Object> = Arc::new(EventFd::new(0, false, true, FakeWaitQueue::default));
+    let counter: Arc<dyn Object> = Arc::new(EventFd::<parking_lot::RawMutex>::new(0, false, true));
     epoll.add(3, &counter, event(EPOLLIN | EPOLLET, 1)).unwrap();
     assert_eq!(scan(&epoll, 10), []);
     let mut context = Context::from_waker(Waker::noop());
@@ -441,3 +438,4 @@ fn eventfd_is_watched() {
 mod changes;
 mod exclusive;
 mod model;
+mod wakers;

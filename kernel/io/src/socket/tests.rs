@@ -7,7 +7,6 @@
 extern crate std;
 
 use super::{CommonSettings, Direction, OptionId, Socket};
-use crate::testing::FakeWaitQueue;
 use crate::{Argument, DescriptorTable, EventFd, MessageFlags, Object, ReadBuffer, Stat, ValueResult, field};
 use core::mem::{MaybeUninit, offset_of};
 use core::task::{Context, Poll, Waker};
@@ -245,7 +244,7 @@ fn socket_is_found_behind_a_descriptor_and_other_objects_are_none() {
     let table: DescriptorTable<parking_lot::RawMutex, Arc<dyn Object>> = DescriptorTable::new();
     let [socket, event] = [table.reserve().unwrap(), table.reserve().unwrap()];
     table.fill(socket, Mailbox::open(&Post::default()));
-    table.fill(event, Arc::new(EventFd::new(0, false, true, FakeWaitQueue::default)));
+    table.fill(event, Arc::new(EventFd::<parking_lot::RawMutex>::new(0, false, true)));
     let object = table.get(socket).unwrap();
     assert_eq!(object.as_socket().unwrap().bind(&address("a")), Ok(()));
     assert!(table.get(event).unwrap().as_socket().is_none());

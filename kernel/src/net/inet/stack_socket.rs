@@ -5,7 +5,7 @@ use core::task::Context;
 use hermit_hal::clock;
 use hermit_interface::Errno;
 use hermit_interface::net::{Endpoint, OptionName, SocketOption, receive};
-use hermit_io::{CommonSettings, Direction, MessageFlags, ReadBuffer, Readiness, WaitQueue as _};
+use hermit_io::{CommonSettings, Direction, MessageFlags, ReadBuffer, Readiness};
 
 use crate::net::stack::{Network, Stack};
 use crate::net::waiting::{poll_and, wait_until};

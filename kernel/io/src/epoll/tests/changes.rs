@@ -3,7 +3,6 @@
 extern crate std;
 
 use super::{Device, NOTHING, READ, WRITE, event, instance, object, scan, sleeper, wait};
-use crate::testing::FakeWaitQueue;
 use crate::{EventFd, Object, ReadBuffer, ShutdownFd, ShutdownRequests};
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 #[test]
 fn edge_of_an_instance_is_seen_after_a_read_of_what_it_watches() {
     let (outer, inner) = (instance(), instance());
-    let counter: Arc<dyn Object> = Arc::new(EventFd::new(0, false, true, FakeWaitQueue::default));
+    let counter: Arc<dyn Object> = Arc::new(EventFd::<parking_lot::RawMutex>::new(0, false, true));
     let nested: Arc<dyn Object> = Arc::clone(&inner) as _;
     inner.add(3, &counter, event(EPOLLIN, 1)).unwrap();
     outer.add(4, &nested, event(EPOLLIN | EPOLLET, 2)).unwrap();
@@ -82,15 +81,15 @@ fn modification_while_the_object_is_looked_at_is_reported_by_the_next_scan() {
 
 #[test]
 fn closed_shutdownfd_leaves_no_waker() {
-    let requests: &'static ShutdownRequests<FakeWaitQueue> =
-        Box::leak(Box::new(ShutdownRequests::new(FakeWaitQueue::default())));
+    let requests: &'static ShutdownRequests<parking_lot::RawMutex> =
+        Box::leak(Box::new(ShutdownRequests::new()));
     let epoll = instance();
     for _ in 0..3 {
         let object: Arc<dyn Object> = Arc::new(ShutdownFd::new(requests, false));
         epoll.add(3, &object, event(EPOLLIN, 1)).unwrap();
-        assert_eq!(requests.waiters().0.lock().unwrap().len(), 1);
+        assert_eq!(requests.waiters().len(), 1);
         drop(object);
-        assert_eq!(requests.waiters().0.lock().unwrap().len(), 0);
+        assert_eq!(requests.waiters().len(), 0);
         assert_eq!(scan(&epoll, 10), []);
     }
 }

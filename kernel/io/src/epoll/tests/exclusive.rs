@@ -11,7 +11,6 @@ use std::vec::Vec;
 use hermit_abi::{EPOLLEXCLUSIVE, EPOLLIN};
 
 use super::{event, instance, sleeper, wait};
-use crate::testing::FakeWaitQueue;
 use crate::{EventFd, Object, ReadBuffer};
 
 /// As on Linux: 100 instances watch the same counter with exclusive entries, and one instance with an entry
@@ -20,7 +19,7 @@ use crate::{EventFd, Object, ReadBuffer};
 #[test]
 #[cfg_attr(miri, ignore = "wakers of an `Arc` have several vtables: `will_wake` is false")]
 fn event_wakes_one_of_many_exclusive_entries() {
-    let counter: Arc<dyn Object> = Arc::new(EventFd::new(0, true, true, FakeWaitQueue::default));
+    let counter: Arc<dyn Object> = Arc::new(EventFd::<parking_lot::RawMutex>::new(0, true, true));
     let write = |number: u64| {
         let written = counter.poll_write(&mut Context::from_waker(Waker::noop()), &number.to_le_bytes());
         assert_eq!(written, Poll::Ready(Ok(8)));

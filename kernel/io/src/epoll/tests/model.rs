@@ -200,7 +200,7 @@ proptest! {
 
 /// The descriptors of the entries whose wakers an object has, in order.
 fn registered(epoll: &Instance, device: &Device) -> Vec<i32> {
-    let wakers = device.waiters.0.lock().unwrap();
+    let wakers = device.waiters.lock();
     let set = epoll.shared.set.lock();
     let entries = || (0..set.bound()).filter_map(|number| set.get(number));
     let descriptor =

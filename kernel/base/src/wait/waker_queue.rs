@@ -57,6 +57,12 @@ impl WakerQueue {
         self.first.is_none()
     }
 
+    /// Returns the number of wakers. It takes time in proportion to the number.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(!self.is_empty()) + self.others.len()
+    }
+
     /// Returns true if the queue has a waker that wakes the same task as `waker`.
     #[must_use]
     pub fn contains(&self, waker: &Waker) -> bool {
@@ -181,6 +187,16 @@ impl LinkedWakers {
         tests::count_access();
         let index = usize::try_from(index).ok()?;
         self.chunks.get_mut(index / CHUNK_SIZE)?.get_mut(index % CHUNK_SIZE)
+    }
+
+    /// Number of wakers.
+    fn len(&self) -> usize {
+        let mut next = self.first;
+        let mut len = 0;
+        while let Some(slot) = self.slot(next) {
+            (next, len) = (slot.next, len + 1);
+        }
+        len
     }
 
     /// Number of slots.

@@ -3,7 +3,7 @@
 use core::mem;
 use core::task::{Poll, Waker};
 
-use crate::WakerQueue;
+use super::WakerQueue;
 
 /// A counting semaphore for tasks, to be used under a lock.
 ///
