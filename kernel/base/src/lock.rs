@@ -1,4 +1,9 @@
 //! The trait of locks that run an action.
+//!
+//! Code without hardware takes locks as parameters. Mostly that is a raw lock (`lock_api::RawMutex`), such as
+//! hal's spinlock, around which `lock_api::Mutex` has guards. [`Lock`] is for code whose callers must not
+//! keep a guard. Which locks the kernel has, and in which order they may be taken, is in one table:
+//! `docs/architecture.md`, Locks.
 
 /// A lock around a value.
 ///
