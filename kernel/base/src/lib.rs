@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
+//! | [`bits`] | sets of small numbers as the bits of a word |
 //! | [`lock`] | the trait of locks that run an action |
 //! | [`sync`] | atomics, cells and locks that the models replace by loom's |
 //! | [`try_alloc`] | allocation that fails instead of ending the machine |
@@ -12,6 +13,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+pub mod bits;
 #[cfg(feature = "lock")]
 pub mod lock;
 pub mod sync;

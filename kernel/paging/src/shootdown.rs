@@ -34,6 +34,7 @@ mod models;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
+use hermit_base::bits::bit;
 use hermit_base::sync::IS_MODEL;
 use hermit_base::sync::atomic::{AtomicBool, AtomicU64, fence};
 use hermit_base::{const_array, const_fn};
@@ -71,10 +72,6 @@ struct CpuState {
     flushed: AtomicU64,
     /// True if the CPU is idle. It flushes before it clears this.
     is_idle: AtomicBool,
-}
-
-const fn bit(cpu: u32) -> u64 {
-    1 << (cpu % u64::BITS)
 }
 
 impl CpuState {

@@ -17,6 +17,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::bits::bit;
 use hermit_base::lock::Lock;
 use hermit_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
@@ -62,11 +63,6 @@ mod flags {
 
 /// A set of CPUs by number, in a cache line of its own.
 pub(crate) type CpuMask = CachePadded<AtomicU64>;
-
-/// The bit of a CPU in a [`CpuMask`].
-pub(crate) const fn bit(number: u32) -> u64 {
-    1 << (number % 64)
-}
 
 impl<T: Thread, P: Policy<T>, L: Lock<P>> Cpu<T, P, L> {
     /// Creates the state of CPU `number`, which runs `current`. `run_queue` is the lock around an empty

@@ -16,13 +16,14 @@
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use crossbeam_utils::atomic::AtomicCell;
+use hermit_base::bits::bit;
 use hermit_base::const_fn;
 use hermit_base::lock::Lock;
 use hermit_base::sync::atomic::{AtomicU32, AtomicU64, fence};
 use hermit_base::sync::{IS_MODEL, spin_loop};
 use hermit_interface::MAX_CPUS;
 
-use crate::cpu::{Cpu, CpuMask, bit};
+use crate::cpu::{Cpu, CpuMask};
 use crate::policy::Policy;
 use crate::thread::{FULL_CREDIT, NO_CREDIT, Thread};
 use crate::trial::is_answer;
