@@ -147,7 +147,7 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Adds an element, unless there are already `max` elements.
 fn add<T>(list: &mut Vec<T>, element: T, max: usize) -> Result<(), LookupError> {
     if list.len() < max {
-        list.try_reserve(1).map_err(|_| LookupError::Memory)?;
+        list.try_reserve(1)?;
         list.push(element);
     }
     Ok(())

@@ -27,7 +27,7 @@ pub fn find(
         }
         is_known = true;
         if families.contains(&address.ip) && !found.contains(&address) {
-            found.try_reserve(1).map_err(|_| LookupError::Memory)?;
+            found.try_reserve(1)?;
             found.push(address);
         }
     }

@@ -36,6 +36,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::TryReserveError;
 use core::net::IpAddr;
 
 pub use configuration::Configuration;
@@ -58,6 +59,12 @@ pub enum LookupError {
     /// Out of memory: `EAI_MEMORY`.
     #[error("no memory")]
     Memory,
+}
+
+impl From<TryReserveError> for LookupError {
+    fn from(_error: TryReserveError) -> Self {
+        Self::Memory
+    }
 }
 
 /// An address, and the index of the interface on which it is valid, or 0 if it is valid on any interface.

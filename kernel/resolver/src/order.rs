@@ -110,7 +110,7 @@ pub fn sort(
     mut source: impl FnMut(&Address) -> Option<IpAddr>,
 ) -> Result<(), LookupError> {
     let mut keyed = Vec::new();
-    keyed.try_reserve_exact(addresses.len()).map_err(|_| LookupError::Memory)?;
+    keyed.try_reserve_exact(addresses.len())?;
     keyed.extend(addresses.iter().enumerate().map(|(index, address)| {
         // The index keeps the order of equal addresses. A stable sort would do the same, but allocates
         // memory.

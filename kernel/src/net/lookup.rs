@@ -84,7 +84,7 @@ pub(crate) fn resolve(
 
 fn add<T>(list: &mut Vec<T>, elements: impl IntoIterator<Item = T>) -> Result<(), LookupError> {
     elements.into_iter().try_for_each(|element| {
-        list.try_reserve(1).map_err(|_| LookupError::Memory)?;
+        list.try_reserve(1)?;
         list.push(element);
         Ok(())
     })

@@ -118,7 +118,7 @@ fn allocate_buffers<M: DmaMemory>(
     permit: &DmaPermit,
 ) -> Result<Vec<DmaBuffer<M>>, InitError> {
     let mut buffers = Vec::new();
-    buffers.try_reserve_exact(usize::from(count)).map_err(|_| InitError::OutOfMemory)?;
+    buffers.try_reserve_exact(usize::from(count))?;
     let memory = DmaBuffer::allocate(dma, usize::from(count) * size, permit).ok_or(InitError::OutOfMemory)?;
     buffers.extend(memory.split(size));
     Ok(buffers)

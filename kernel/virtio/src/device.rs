@@ -10,6 +10,8 @@
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::TryReserveError;
+
 use virtio_spec::{DeviceStatus, F};
 
 use crate::dma::{DmaAllocator, DmaPermit};
@@ -53,6 +55,12 @@ pub enum InitError {
     /// The transport failed.
     #[error(transparent)]
     Transport(#[from] TransportError),
+}
+
+impl From<TryReserveError> for InitError {
+    fn from(_error: TryReserveError) -> Self {
+        Self::OutOfMemory
+    }
 }
 
 /// Why a device can no longer be used. The state is permanent.

@@ -198,7 +198,7 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
             return Err(InitError::InvalidConfig);
         }
         let mut slots = Vec::new();
-        slots.try_reserve_exact(count.into()).map_err(|_| InitError::OutOfMemory)?;
+        slots.try_reserve_exact(count.into())?;
         for _ in 0..count {
             let page = DmaBuffer::allocate(dma, 2 * INLINE, device.permit());
             slots.push(Slot::Free(page.ok_or(InitError::OutOfMemory)?));
@@ -206,10 +206,10 @@ impl<T: Transport, M: DmaMemory> FsDriver<T, M> {
         let messages = usize::from(hiprio.size()) * MAX_MESSAGE;
         let messages = DmaBuffer::allocate(dma, messages, device.permit()).ok_or(InitError::OutOfMemory)?;
         let mut free_messages = Vec::new();
-        free_messages.try_reserve_exact(hiprio.size().into()).map_err(|_| InitError::OutOfMemory)?;
+        free_messages.try_reserve_exact(hiprio.size().into())?;
         free_messages.extend(messages.split(MAX_MESSAGE));
         let mut free_data = Vec::new();
-        free_data.try_reserve_exact(MAX_DATA_BUFFERS).map_err(|_| InitError::OutOfMemory)?;
+        free_data.try_reserve_exact(MAX_DATA_BUFFERS)?;
         let mut driver = Self {
             device,
             hiprio,

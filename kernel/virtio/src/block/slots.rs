@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 use core::mem;
 use core::task::Waker;
 
+use hermit_base::bits::bit;
+
 use super::request::{CompletedRequest, HEADER_AND_STATUS_SIZE, RequestBuffers};
 use crate::device::InitError;
 use crate::dma::{DmaAllocator, DmaBuffer, DmaMemory, DmaPermit};
@@ -56,9 +58,9 @@ impl<M: DmaMemory> Slots<M> {
     ) -> Result<Self, InitError> {
         let count = usize::from(requests);
         let (mut slots, mut free, mut spare) = (Vec::new(), Vec::new(), Vec::new());
-        slots.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
-        free.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
-        spare.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        slots.try_reserve_exact(count)?;
+        free.try_reserve_exact(count)?;
+        spare.try_reserve_exact(count)?;
         let headers = DmaBuffer::allocate(dma, count * HEADER_AND_STATUS_SIZE, permit);
         spare.extend(headers.ok_or(InitError::OutOfMemory)?.split(HEADER_AND_STATUS_SIZE));
         let mut all = Self { slots, free, spare, planned: 0, due: 0, has_failed: false };
@@ -110,7 +112,7 @@ impl<M: DmaMemory> Slots<M> {
             let ticket = request.ticket();
             let waker = if let Slot::InFlight(waker) = slot { waker.take() } else { None };
             *slot = Slot::Served(request, waker);
-            self.due |= bit(ticket);
+            self.due |= bit(ticket.0.into());
         }
     }
 
@@ -120,7 +122,7 @@ impl<M: DmaMemory> Slots<M> {
         let slot = self.slot(ticket)?;
         match mem::replace(slot, Slot::Taken) {
             Slot::Served(request, _) => {
-                self.due &= !bit(ticket);
+                self.due &= !bit(ticket.0.into());
                 Some(request)
             }
             other => {
@@ -172,9 +174,4 @@ impl<M: DmaMemory> Slots<M> {
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         (0..).zip(&self.slots).map(|(number, _)| Ticket(number)).collect()
     }
-}
-
-/// The bit of a slot in [`Slots::due`].
-fn bit(ticket: Ticket) -> u64 {
-    1_u64.checked_shl(ticket.0.into()).unwrap_or_default()
 }

@@ -92,7 +92,7 @@ impl<M: DmaMemory, A: MirroredMemory> Rx<M, A> {
         let count = usize::from(queue.size());
         let buffer_size = memory.size() / count;
         let mut frame = Vec::new();
-        frame.try_reserve_exact(count).map_err(|_| InitError::OutOfMemory)?;
+        frame.try_reserve_exact(count)?;
         let mut free = ReorderBuffer::new(count).ok_or(InitError::OutOfMemory)?;
         for number in 0..count {
             free.insert(number, memory.split_front(buffer_size).ok_or(InitError::OutOfMemory)?);
