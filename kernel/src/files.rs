@@ -153,7 +153,7 @@ pub(crate) fn open(path: &[u8], flags: i32, mode: u32) -> Result<i32, Errno> {
     // The descriptor is reserved first, so that no file is created or truncated if no descriptor is free.
     let descriptor = descriptors::reserve()?;
     match VFS.get().and_then(|vfs| vfs.try_open(path, flags, mode)) {
-        Some(file) => Ok(descriptor.open_file(file?)),
+        Some(file) => Ok(descriptor.open_file(file)),
         None => open_slow(descriptor, path, flags, mode),
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn properties(path: &[u8], symlinks: Symlinks) -> Result<file_propert
 #[inline]
 pub(crate) fn remove_file(path: &[u8]) -> Result<(), Errno> {
     match VFS.get().and_then(|vfs| vfs.try_remove_file(path)) {
-        Some(removed) => removed,
+        Some(()) => Ok(()),
         None => remove_file_slow(path),
     }
 }

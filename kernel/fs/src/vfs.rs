@@ -257,9 +257,10 @@ impl<S: System> Vfs<S> {
         Ok(infos)
     }
 
-    /// Empties the name cache: frees its memory and drops its references to inodes.
+    /// Empties the caches of names and paths: frees memory and drops references to inodes.
     pub fn forget_names(&self) {
         self.names.clear();
+        self.paths.clear();
     }
 
     /// Empties the name cache if `error` says that memory, or the inodes or descriptors of a server, are

@@ -56,9 +56,8 @@ pub(super) async fn mount_all(vfs: &Vfs<Kernel>) -> Result<(), Errno> {
             Ok(()) => {}
         }
     }
-    if !CLIENTS.lock().is_empty() {
-        set_reclaim_files(reclaim);
-    }
+    // Names of every file system are cached.
+    set_reclaim_files(reclaim);
     match working_directory {
         Some(path) => enter(vfs, &path).await,
         None => Ok(()),

@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn device_is_opened_with_o_creat_and_absent_name_is_enoent() {
+        let vfs = mounted();
+        run(vfs.metadata(b"/dev", Symlinks::Follow)).unwrap();
+        run(vfs.metadata(b"/dev/zero", Symlinks::Follow)).unwrap();
+        assert!(vfs.try_open(b"/dev/null", O_CREAT | O_RDWR, 0o666).is_none());
+        assert!(run(vfs.open(b"/dev/null", O_CREAT | O_RDWR, 0o666)).is_ok());
+        assert!(vfs.try_remove_file(b"/dev/other").is_none());
+        assert_eq!(run(vfs.remove_file(b"/dev/other")), Err(Errno::ENOENT));
+    }
+
+    #[test]
     fn existing_devices_have_files() {
         let vfs = mounted();
         let mode = |path: &[u8]| run(vfs.metadata(path, Symlinks::Follow)).map(|found| found.attr.mode);

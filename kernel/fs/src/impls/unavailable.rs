@@ -72,6 +72,8 @@ mod tests {
         assert_eq!(run(vfs.metadata(b"/a", Symlinks::Follow)).map(drop), Err(Errno::ENODEV));
         assert_eq!(run(vfs.open(b"/a/b", O_CREAT | O_WRONLY, 0o644)).map(drop), Err(Errno::ENODEV));
         assert_eq!(run(vfs.create_directory(b"/a/b", 0o755)), Err(Errno::ENODEV));
+        assert!(vfs.try_remove_file(b"/a/b").is_none());
+        assert_eq!(run(vfs.remove_file(b"/a/b")), Err(Errno::ENODEV));
         assert_eq!(run(vfs.open(b"/a", 0, 0)).map(drop), Err(Errno::ENODEV));
     }
 }

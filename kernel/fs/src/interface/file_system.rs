@@ -82,8 +82,8 @@ bitflags::bitflags! {
         /// Attributes may be cached, and small writes collected, for the times that replies grant. Without
         /// it, the caller has no caches for them.
         const ATTR_VALIDITY = 4;
-        /// Requests for names and attributes have their replies at once. Then the caller makes them on fast
-        /// paths, which never wait.
+        /// Requests for names and attributes are never pending, and store no ticket. Then the caller makes
+        /// them on fast paths, which never wait.
         const IMMEDIATE = 8;
     }
 }

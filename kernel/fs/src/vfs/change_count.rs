@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use crate::interface::system::AtomicU64;
 
-/// Amount that a change which has ended adds. The bits below count the changes in progress, at most one for
+/// Amount that a change which has ended adds. The bits below count the changes in progress, at most two for
 /// each thread.
 const ENDED: u64 = 1 << 20;
 

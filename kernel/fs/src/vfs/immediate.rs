@@ -1,15 +1,14 @@
 //! Fast paths of calls with a path, which need no future.
 //!
 //! They serve a call if the path, or the directory of its last name, is in the path cache, and if the file
-//! system answers [at once](Capabilities::IMMEDIATE). They never wait. If a fast path returns `None`, nothing
-//! has happened, and the caller makes the same call as a future.
+//! system answers [at once](Capabilities::IMMEDIATE). They never wait. If a fast path returns `None`, it has
+//! changed no file, and the caller makes the same call as a future, which also decides on the error.
 
 use alloc::sync::Arc;
 use core::mem::MaybeUninit;
 use core::task::Poll;
 
 use hermit_abi::{O_CREAT, O_DIRECTORY, O_EXCL, O_TRUNC, file_properties};
-use hermit_interface::Errno;
 
 use super::node::Node;
 use super::open::{NewFile, is_for_writing};
@@ -47,47 +46,35 @@ impl<S: System> Vfs<S> {
 
     /// Does [`Self::open`] for a regular file in memory, or one that does not exist.
     #[inline(always)]
-    pub fn try_open(
-        &self,
-        path: &[u8],
-        flags: i32,
-        permissions: u32,
-    ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    pub fn try_open(&self, path: &[u8], flags: i32, permissions: u32) -> Option<Arc<OpenFile<S>>> {
         let Some(node) = self.try_find(path) else {
             return if flags & O_CREAT == 0 { None } else { self.try_create(path, flags, permissions) };
         };
         let is_opened_as_it_is = flags & (O_TRUNC | O_DIRECTORY | O_EXCL) == 0;
         let is_permitted = !is_for_writing(flags) || !node.mount.is_read_only;
-        (is_opened_as_it_is && is_permitted && node.contents().is_some())
-            .then(|| OpenFile::without_handle(node, flags))
+        if !is_opened_as_it_is || !is_permitted || node.contents().is_none() {
+            return None;
+        }
+        OpenFile::without_handle(node, flags).ok()
     }
 
     /// Creates a file whose path is not cached.
     #[inline(never)]
-    fn try_create(
-        &self,
-        path: &[u8],
-        flags: i32,
-        permissions: u32,
-    ) -> Option<Result<Arc<OpenFile<S>>, Errno>> {
+    fn try_create(&self, path: &[u8], flags: i32, permissions: u32) -> Option<Arc<OpenFile<S>>> {
         let (parent, name) = self.try_parent(path)?;
         if flags & O_DIRECTORY != 0 || parent.mount.is_read_only {
             return None;
         }
-        let new = match NewFile::allocate(&parent, flags) {
-            Ok(new) => new,
-            Err(error) => return Some(Err(error)),
-        };
+        let new = NewFile::allocate(&parent, flags).ok()?;
         let (permissions, file_system) = (permissions & 0o7777 & !UMASK, parent.file_system());
         let change = self.names.begin_change(&parent, name);
         // The entry is used where the request has stored it, without a copy.
         let mut created = immediately(|call| file_system.create(call, parent.name(name), permissions, flags));
         drop(change);
         match &mut created {
-            Poll::Ready(Ok((entry, handle))) => Some(Ok(new.fill(&parent, entry, *handle, flags))),
-            // The file may be opened, or is a symbolic link.
-            Poll::Ready(Err(Errno::EEXIST)) | Poll::Pending => None,
-            Poll::Ready(Err(error)) => Some(Err(*error)),
+            Poll::Ready(Ok((entry, handle))) => Some(new.fill(&parent, entry, *handle, flags)),
+            // The name may exist, whatever the error: a full file system need not look first.
+            Poll::Ready(Err(_)) | Poll::Pending => None,
         }
     }
 
@@ -110,15 +97,12 @@ impl<S: System> Vfs<S> {
     }
 
     /// Does [`Self::remove_file`].
-    pub fn try_remove_file(&self, path: &[u8]) -> Option<Result<(), Errno>> {
+    pub fn try_remove_file(&self, path: &[u8]) -> Option<()> {
         let (parent, name) = self.try_parent(path)?;
         parent.mount.check_writable().ok()?;
         let change = self.names.begin_change(&parent, name);
         let removed = immediately(|call| parent.file_system().unlink(call, parent.name(name)));
         drop(change);
-        match removed {
-            Poll::Ready(removed) => Some(removed),
-            Poll::Pending => None,
-        }
+        matches!(removed, Poll::Ready(Ok(()))).then_some(())
     }
 }

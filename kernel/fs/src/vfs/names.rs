@@ -112,26 +112,21 @@ impl<S: System> Vfs<S> {
     ///
     /// Those of a walk and of [`FileSystem::unlink`](crate::FileSystem::unlink).
     pub async fn remove_file(&self, path: &[u8]) -> Result<(), Errno> {
-        let walked = self.walk(path, LastLink::Unknown).await?;
+        let walked = self.walk(path, LastLink::Keep).await?;
         if !walked.has_proper_name() {
             return Err(Errno::EISDIR);
         }
-        let (parent, name) = (&walked.parent, walked.name());
-        parent.mount.check_writable()?;
-        // The inode is needed only for its cached attributes, and for the error after a slash.
-        let node = if parent.mount.attrs().is_some() || walked.has_slash {
-            Some(self.lookup(parent, name).await?.node)
-        } else {
-            None
-        };
-        match &node {
-            Some(node) if node.is_directory() => return Err(Errno::EISDIR),
-            Some(_) if walked.has_slash => return Err(Errno::ENOTDIR),
-            _ => {}
+        walked.parent.mount.check_writable()?;
+        let is_directory = walked.node.as_ref().ok_or(Errno::ENOENT)?.is_directory();
+        match (is_directory, walked.has_slash) {
+            (true, _) => return Err(Errno::EISDIR),
+            (false, true) => return Err(Errno::ENOTDIR),
+            (false, false) => {}
         }
+        let (parent, name) = (&walked.parent, walked.name());
         let change = self.names.begin_change(parent, name);
         let result = complete(|call| parent.file_system().unlink(call, parent.name(name))).await;
-        Self::end_change(change, parent, node.as_deref());
+        Self::end_change(change, parent, walked.node.as_deref());
         result
     }
 
@@ -159,9 +154,12 @@ impl<S: System> Vfs<S> {
             return Err(Errno::EBUSY);
         }
         let (parent, name) = (&walked.parent, walked.name());
+        // Another machine may have removed entries of the directory that are still cached here.
+        let of_paths = (!parent.mount.has(Capabilities::IMMEDIATE)).then(|| self.paths.begin_change());
         let change = self.names.begin_change(parent, name);
         let result = complete(|call| parent.file_system().rmdir(call, parent.name(name))).await;
         Self::end_change(change, parent, walked.node.as_deref());
+        drop(of_paths);
         result
     }
 
@@ -193,8 +191,8 @@ impl<S: System> Vfs<S> {
         }
         let file_system = from.parent.file_system();
         let (old, new) = (from.parent.name(from.name()), to.parent.name(to.name()));
-        let is_of_directory = [&from, &to].into_iter().any(Walked::is_directory);
-        let of_paths = is_of_directory.then(|| self.paths.begin_change());
+        // Either name may lead to a directory by now, even if the walk has found a file.
+        let of_paths = self.paths.begin_change();
         let changes = [&from, &to].map(|end| self.names.begin_change(&end.parent, end.name()));
         let result = complete(|call| file_system.rename(call, old, new, flags)).await;
         if result.is_ok() {

@@ -73,7 +73,7 @@ impl<S: System> Vfs<S> {
             match self.create(&walked, permissions, flags).await {
                 // Another thread has created the file since the walk. The next walk finds the file.
                 Err(Errno::EEXIST) if !is_exclusive => {}
-                Err(error @ (Errno::ENFILE | Errno::EMFILE)) if full.is_none() && self.make_room(error) => {
+                Err(error) if full.is_none() && self.make_room(error) => {
                     full = Some(error);
                 }
                 created => return created,
@@ -84,9 +84,7 @@ impl<S: System> Vfs<S> {
     /// Opens an inode. If memory or descriptors are short, empties the name cache and tries once more.
     async fn open_existing(&self, node: &Arc<Node<S>>, flags: i32) -> Result<OpenedPath<S>, Errno> {
         match open_existing(node, flags).await {
-            Err(error) if node.contents().is_none() && self.make_room(error) => {
-                open_existing(node, flags).await
-            }
+            Err(error) if self.make_room(error) => open_existing(node, flags).await,
             opened => opened,
         }
     }

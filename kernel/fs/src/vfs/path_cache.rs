@@ -5,9 +5,9 @@
 //! as all of the following holds:
 //!
 //! - The node at the end of the path is in the name cache. A change of this name takes it out.
-//! - No directory was renamed and nothing was mounted since the walk ([`PathCache::changes`]): either may
-//!   concern any path. The directories of the path were in the name cache during the walk, and a directory
-//!   that is not empty cannot be removed.
+//! - Nothing was renamed or mounted since the walk ([`PathCache::changes`]): either may concern any path. A
+//!   directory of the path cannot be removed by this machine, since it is not empty. Where another machine
+//!   may have emptied it, its removal counts as well.
 //! - The first of its names to expire has not expired.
 //!
 //! A path is stored only if no symbolic link and no `..` was in it, and if no slash follows the last name. So
@@ -78,7 +78,7 @@ type Place<S> = [Lock<S, Option<Entry<S>>>; 1];
 pub(super) struct PathCache<S: System> {
     /// The hash of a path gives the index of its entry. An entry is allocated when it is first used.
     places: [OnceBox<Place<S>>; SIZE],
-    /// Counts renames of directories, and mounts.
+    /// Counts renames, mounts, and removals of directories on servers.
     changes: ChangeCount,
 }
 
@@ -87,7 +87,7 @@ impl<S: System> PathCache<S> {
         Self { places: [const { OnceBox::new() }; SIZE], changes: ChangeCount::new() }
     }
 
-    /// Begins a rename of a directory or a mount, which may concern any path.
+    /// Begins a change that may concern any path.
     pub(super) fn begin_change(&self) -> Change<'_> {
         self.changes.begin()
     }
@@ -98,7 +98,7 @@ impl<S: System> PathCache<S> {
         self.changes.unchanged()
     }
 
-    /// Returns true if no directory was renamed since `before`.
+    /// Returns true if no such change has begun since `before`.
     pub(super) fn is_still(&self, before: Unchanged) -> bool {
         self.changes.is_still(before)
     }
@@ -122,6 +122,14 @@ impl<S: System> PathCache<S> {
         // The node is dropped without the lock if it is not valid.
         drop(place);
         (node.is_named() && !is_expired::<S>(deadline)).then_some(FoundPath { node, deadline })
+    }
+
+    /// Removes all paths. Their references keep the memory of nodes, but not the inodes.
+    pub(super) fn clear(&self) {
+        for [lock] in self.places.iter().filter_map(OnceBox::get) {
+            let removed = lock.lock().take();
+            drop(removed);
+        }
     }
 
     /// Stores the node of a path in place of another path, if the name of the node is cached. `before` is the

@@ -38,8 +38,6 @@ pub(super) enum LastLink {
     FollowWithoutSlash,
     /// Never: the call is about the name itself.
     Keep,
-    /// Never, and the walk does not look the last name up.
-    Unknown,
 }
 
 impl LastLink {
@@ -48,7 +46,7 @@ impl LastLink {
             Self::Follow => true,
             Self::FollowBeforeSlash => has_slash,
             Self::FollowWithoutSlash => !has_slash,
-            Self::Keep | Self::Unknown => false,
+            Self::Keep => false,
         }
     }
 }
@@ -75,11 +73,6 @@ impl<S: System> Walked<'_, S> {
     /// Returns true if a directory can have an entry with the last name.
     pub(super) fn has_proper_name(&self) -> bool {
         is_proper(self.name())
-    }
-
-    /// Returns true if the last name leads to a directory.
-    pub(super) fn is_directory(&self) -> bool {
-        self.node.as_ref().is_some_and(|node| node.is_directory())
     }
 
     /// Returns the inode that the path leads to.
@@ -211,7 +204,7 @@ fn directory_of(path: &[u8]) -> Option<&[u8]> {
 
 impl<S: System> Vfs<S> {
     /// Returns the inode of a name in a directory, or the root of the file system that is mounted on it.
-    pub(super) async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<FoundPath<S>, Errno> {
+    async fn lookup(&self, directory: &Arc<Node<S>>, name: &[u8]) -> Result<FoundPath<S>, Errno> {
         let (node, deadline) = match self.names.find(directory, name) {
             Known::Name(node, deadline) => (node, deadline),
             Known::Nothing(lookup) => {
@@ -291,10 +284,6 @@ impl<S: System> Vfs<S> {
             }
             if name.len() > MAX_NAME {
                 return Err(Errno::ENAMETOOLONG);
-            }
-            if is_last && last == LastLink::Unknown {
-                walk.keep_path(&self.paths, &name, None);
-                return Ok(Walked { parent: walk.directory, node: None, has_slash, path: walk.path, name });
             }
             let found = match walk.step(self, name.clone()).await {
                 Ok(FoundPath { node, .. })

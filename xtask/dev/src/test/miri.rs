@@ -16,7 +16,8 @@ const INSTALLATION: &str = "`rustup toolchain install nightly --profile minimal 
 
 /// The packages whose tests run under Miri: all crates of the kernel that can run on the host, except
 /// [`WITHOUT_PROVENANCE`].
-const PACKAGES: [&str; 16] = [
+const PACKAGES: [&str; 17] = [
+    "hermit-base",
     "hermit-boot",
     "hermit-clock",
     "hermit-entropy",

@@ -136,7 +136,7 @@ impl Ours {
     fn open(&self, path: &str, flags: i32, offset: u64, bytes: &[u8]) -> Outcome {
         let now = self.vfs.try_open(path.as_bytes(), flags, 0o666);
         let open = || run(self.vfs.open(path.as_bytes(), flags, 0o666));
-        let opened = now.map_or_else(open, |opened| opened.map(OpenedPath::File)).map_err(Errno::number)?;
+        let opened = now.map_or_else(open, |file| Ok(OpenedPath::File(file))).map_err(Errno::number)?;
         let OpenedPath::File(file) = opened else { panic!("a ramfs has no devices") };
         let mut memory = [MaybeUninit::uninit(); 5000];
         let mut buffer = ReadBuffer::new(&mut memory);

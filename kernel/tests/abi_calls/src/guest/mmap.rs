@@ -289,7 +289,13 @@ fn no_leak() {
         assert_eq!(unmap(first), Ok(0));
     }
     let after = largest();
-    assert_eq!(before, after, "steps of {STEP} bytes that can be mapped at a time");
+    // The kernel may have allocated a few pages for itself meanwhile, which can change the number by one. A
+    // page that each round leaks changes it by more.
+    const { assert!(ROUNDS * PAGE > 2 * STEP) };
+    assert!(
+        before.abs_diff(after) <= 1,
+        "{before} and {after} steps of {STEP} bytes can be mapped at a time"
+    );
     println!("the largest mapping has {} KiB", after * (STEP >> 10));
 }
 
