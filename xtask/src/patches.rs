@@ -2,6 +2,7 @@
 //!
 //! A series is a directory below `xtask/patches` in the manner of Debian. It has unified diffs, whose order
 //! the file `series` gives if there are several, and in the directory `new` files that are added unchanged.
+//! New files that all series of a crate have in common are in the directory `new` beside the series.
 //! Each diff begins with a [`Header`]. The same engine patches std, its tests, its unwinder, musl and crates.
 //! It is exact: a hunk applies only where all of its lines are found. So if the sources are of another
 //! version, the patch is rejected, and does not change the wrong place. `cargo xtask patches` checks and
@@ -15,6 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
 
 use crate::setup::{files, list_files};
 use crate::{digest, workspace};
@@ -23,11 +25,16 @@ pub use header::Header;
 /// Directory of all series, in the repository.
 const DIRECTORY: &str = "xtask/patches";
 
+/// Directory of new files, in a series or beside the series of a crate.
+pub(crate) const NEW: &str = "new";
+
 /// Patches for the sources of one project, or of some versions of a crate.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Directory, relative to [`DIRECTORY`].
     directory: Cow<'static, str>,
+    /// True for patches of a crate, whose series may have new files in common.
+    is_of_crate: bool,
 }
 
 /// Patches of std and of the crates that are built with it, for Rust's directory `library`.
@@ -53,12 +60,18 @@ pub struct Patch {
 
 impl Series {
     const fn new(directory: &'static str) -> Self {
-        Self { directory: Cow::Borrowed(directory) }
+        Self { directory: Cow::Borrowed(directory), is_of_crate: false }
     }
 
     /// Returns the series in a directory, which is relative to `xtask/patches` or absolute.
+    #[cfg(test)]
     pub(crate) fn at(directory: String) -> Self {
-        Self { directory: Cow::Owned(directory) }
+        Self { directory: Cow::Owned(directory), is_of_crate: false }
+    }
+
+    /// Returns the series for some versions of a crate, in the directory with all series of the crate.
+    pub(crate) fn of_crate(directory: &str, versions: &str) -> Self {
+        Self { directory: Cow::Owned(format!("{directory}/{versions}")), is_of_crate: true }
     }
 
     /// Applies all patches to the fresh copy of the sources in `sources`, and adds the new files. Returns the
@@ -90,7 +103,12 @@ impl Series {
 
     /// Returns a digest of the patches and of the new files.
     pub fn digest(&self) -> Result<String> {
-        digest::of_directory(&self.path())
+        let mut hash = Sha256::new();
+        digest::add_directory(&mut hash, &self.path())?;
+        if let Some(shared) = self.shared_new() {
+            digest::add_directory(&mut hash, &shared)?;
+        }
+        Ok(digest::hex(&hash.finalize()))
     }
 
     /// Returns the patches in the order in which they apply.
@@ -109,17 +127,28 @@ impl Series {
 
     /// Copies the new files to `output`.
     fn add_new(&self, sources: &Path, output: &Path) -> Result<()> {
-        let new = self.path().join("new");
-        if !new.is_dir() {
-            return Ok(());
-        }
-        for file in list_files(&new)? {
-            // Replacing a file would hide what a later version of the project has in it.
-            let exists = sources.join(&file).exists();
-            ensure!(!exists, "{}/new has {}, but the sources have it, too", self.directory, file.display());
-            files::copy(&new.join(&file), &output.join(&file))?;
+        let own = Some(self.path().join(NEW)).filter(|new| new.is_dir());
+        for new in own.into_iter().chain(self.shared_new()) {
+            for file in list_files(&new)? {
+                // Replacing a file would hide what a later version of the project has in it.
+                let exists = sources.join(&file).exists();
+                ensure!(
+                    !exists,
+                    "{}/{NEW} has {}, but the sources have it, too",
+                    self.directory,
+                    file.display()
+                );
+                files::copy(&new.join(&file), &output.join(&file))?;
+            }
         }
         Ok(())
+    }
+
+    /// Returns the directory of new files that all series of a crate have in common, if there is one.
+    fn shared_new(&self) -> Option<PathBuf> {
+        let directory = self.path();
+        let of_crate = directory.parent().filter(|_| self.is_of_crate)?;
+        Some(of_crate.join(NEW)).filter(|new| new.is_dir())
     }
 
     fn path(&self) -> PathBuf {

@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::patches::{Header, Series};
+use crate::patches::{Header, NEW, Series};
 use crate::workspace;
 
 /// The three numbers of a version. A pre-release counts as its release.
@@ -90,8 +90,8 @@ impl Catalog {
         let directory = workspace::root().join("xtask/patches/crates");
         let mut patches = Vec::new();
         for name in names(&directory)? {
-            for versions in names(&directory.join(&name))? {
-                let series = Series::at(format!("crates/{name}/{versions}"));
+            for versions in names(&directory.join(&name))?.into_iter().filter(|name| name != NEW) {
+                let series = Series::of_crate(&format!("crates/{name}"), &versions);
                 let patch =
                     CratePatch::read(series).with_context(|| format!("a patch of {name} is invalid"))?;
                 patches.push((name.clone(), patch));

@@ -144,6 +144,28 @@ fn new_file_replaces_none_of_the_sources() {
 }
 
 #[test]
+fn new_files_of_a_crate_belong_to_each_of_its_series() {
+    let of_crate = tempfile::tempdir().unwrap();
+    let series = ["1", "2"].map(|versions| {
+        let directory = of_crate.path().join(versions);
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("a.patch"), format!("{HEADER}{DIFF}")).unwrap();
+        Series::of_crate(of_crate.path().to_str().unwrap(), versions)
+    });
+    let digests = || series.each_ref().map(|series| series.digest().unwrap());
+    let before = digests();
+    fs::create_dir_all(of_crate.path().join("new/d")).unwrap();
+    fs::write(of_crate.path().join("new/d/g"), "new").unwrap();
+    assert!(digests().iter().zip(&before).all(|(digest, before)| digest != before));
+    for series in series {
+        let other = directory("", "one\ntwo\nthree\n");
+        let sources = other.path().join("sources");
+        series.apply(&sources).unwrap();
+        assert_eq!(fs::read_to_string(sources.join("d/g")).unwrap(), "new");
+    }
+}
+
+#[test]
 fn every_patch_is_in_its_series() {
     for series in [STD, STD_TESTS, UNWINDING, MUSL] {
         let mut listed: Vec<_> = series.patches().unwrap().into_iter().map(|patch| patch.path).collect();
