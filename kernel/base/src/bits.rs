@@ -1,7 +1,6 @@
 //! Sets of small numbers as the bits of a word.
 
-/// Returns the bit of a number in a set of numbers below 64, such as CPUs. Of a larger number, it returns the
-/// bit of the remainder: the caller knows that there is none.
+/// Returns the bit of a number in a set of numbers below 64, such as CPUs. The number is below 64.
 #[inline]
 #[must_use]
 pub const fn bit(number: u32) -> u64 {

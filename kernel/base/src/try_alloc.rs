@@ -8,6 +8,7 @@
 //! | `Box::new` | [`TryBox::try_new`] |
 //! | `Vec::push` | [`try_push`] |
 //! | `to_vec` | [`try_to_vec`] |
+//! | `Vec::extend_from_slice` | [`try_extend`] |
 //! | `vec![value; count]` | [`try_vec`] |
 //! | `Arc::new` | a parameter that is [`TryArc`], which hal implements |
 //!
@@ -104,6 +105,17 @@ pub fn try_push<T>(values: &mut Vec<T>, value: T) -> Result<(), TryReserveError>
     Ok(())
 }
 
+/// Appends a slice to a vector.
+///
+/// # Errors
+///
+/// There is no memory.
+pub fn try_extend<T: Copy>(values: &mut Vec<T>, slice: &[T]) -> Result<(), TryReserveError> {
+    values.try_reserve(slice.len())?;
+    values.extend_from_slice(slice);
+    Ok(())
+}
+
 /// Copies a slice to newly allocated memory.
 ///
 /// # Errors
@@ -130,7 +142,7 @@ pub fn try_vec<T: Copy>(value: T, count: usize) -> Result<Vec<T>, TryReserveErro
 
 #[cfg(test)]
 mod tests {
-    use super::{TryBox, try_push, try_to_vec, try_vec};
+    use super::{TryBox, try_extend, try_push, try_to_vec, try_vec};
 
     #[test]
     fn try_box_has_its_value_until_it_is_taken() {
@@ -152,6 +164,8 @@ mod tests {
         assert_eq!(values.capacity(), 2);
         try_push(&mut values, 3).unwrap();
         assert_eq!(values, [1, 2, 3]);
+        try_extend(&mut values, &[4, 5]).unwrap();
+        assert_eq!(values, [1, 2, 3, 4, 5]);
         assert_eq!(try_vec(5, 3).unwrap(), [5; 3]);
     }
 }

@@ -40,6 +40,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use hermit_abi::file_properties;
+use hermit_base::try_alloc::try_push;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
@@ -220,8 +221,7 @@ impl<S: System> Vfs<S> {
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
         if data_collected.is_some() {
             let mut collecting = self.collecting.lock();
-            collecting.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            collecting.push(Arc::clone(&mount));
+            try_push(&mut *collecting, Arc::clone(&mount))?;
         }
         let root = Node::root(&mount)?;
         let change = self.paths.begin_change();
@@ -242,8 +242,7 @@ impl<S: System> Vfs<S> {
     /// `ENOMEM`, `EIO`.
     pub async fn mounts(&self) -> Result<Vec<MountInfo>, Errno> {
         let (mut infos, mut found) = (Vec::new(), Vec::new());
-        found.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        found.push(Arc::clone(&self.root.mount));
+        try_push(&mut found, Arc::clone(&self.root.mount))?;
         while let Some(mount) = found.pop() {
             mount.add_submounts_to(&mut found)?;
             let (type_name, is_read_only) = (mount.file_system.type_name(), mount.is_read_only);
@@ -251,8 +250,7 @@ impl<S: System> Vfs<S> {
                 Err(Errno::ENOENT) => continue,
                 path => path?,
             };
-            infos.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            infos.push(MountInfo { type_name, path, is_read_only });
+            try_push(&mut infos, MountInfo { type_name, path, is_read_only })?;
         }
         Ok(infos)
     }
@@ -372,8 +370,7 @@ impl<S: System> Vfs<S> {
         let mut names: Vec<Vec<u8>> = Vec::new();
         while !node.is_same(&self.root) {
             let parent = node.parent().await?;
-            names.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            names.push(parent.name_of(&node).await?);
+            try_push(&mut names, parent.name_of(&node).await?)?;
             node = parent;
         }
         let mut path = Vec::new();

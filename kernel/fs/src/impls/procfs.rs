@@ -11,6 +11,7 @@ use core::fmt::Debug;
 use core::ops::ControlFlow;
 use core::task::Poll;
 
+use hermit_base::try_alloc::try_extend;
 use hermit_interface::Errno;
 use hermit_io::{ACCESS_MODE, ReadBuffer};
 
@@ -139,11 +140,7 @@ where
     }
 
     fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
-        Poll::Ready(self.target(ino).and_then(|text| {
-            target.try_reserve(text.len()).map_err(|_| Errno::ENOMEM)?;
-            target.extend_from_slice(&text);
-            Ok(())
-        }))
+        Poll::Ready(self.target(ino).and_then(|text| Ok(try_extend(target, &text)?)))
     }
 
     fn open(&self, _: &mut Call<'_, '_>, ino: Ino, flags: i32) -> Reply<Opened> {

@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 use core::task::{Context, Poll, ready};
 
+use hermit_base::try_alloc::try_extend;
 use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 use lock_api::Mutex;
@@ -188,9 +189,7 @@ impl<S: System> FileSystem<S> for RamFs<S> {
     fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
         Poll::Ready(self.with(ino, |inode| {
             let Body::Symlink(text, _) = &inode.body else { return Err(Errno::EINVAL) };
-            target.try_reserve(text.len()).map_err(|_| Errno::ENOMEM)?;
-            target.extend_from_slice(text);
-            Ok(())
+            Ok(try_extend(target, text)?)
         }))
     }
 

@@ -1,13 +1,11 @@
 //! An asynchronous mutex. A call may hold it while a request to a file system is pending, which is not
 //! allowed with a spinlock.
 
-use alloc::boxed::Box;
 use core::task::{Context, Poll, Waker};
 
+use hermit_base::try_alloc::TryBox;
 use hermit_base::wait::WakerQueue;
 use hermit_interface::Errno;
-
-use crate::interface::system::boxed;
 
 /// An asynchronous mutex. The user protects the value of this type with a spinlock, and holds that only for
 /// the duration of each method.
@@ -18,12 +16,8 @@ use crate::interface::system::boxed;
 pub(crate) struct AsyncMutex {
     is_locked: bool,
     /// `None` while no call waits, so that dropping most mutexes frees nothing.
-    waiters: Option<Waiters>,
+    waiters: Option<TryBox<WakerQueue>>,
 }
-
-/// Queue of waiting calls. It is an array of one queue, because a boxed array can be allocated without a
-/// panic if there is no memory.
-type Waiters = Box<[WakerQueue; 1]>;
 
 /// Work that an unlock leaves to its caller, which must do it after it has released the spinlock.
 #[derive(Debug, Default)]
@@ -31,7 +25,7 @@ type Waiters = Box<[WakerQueue; 1]>;
 pub(crate) struct Unlocked {
     next: Option<Waker>,
     /// The empty queue, which the caller frees.
-    emptied: Option<Waiters>,
+    emptied: Option<TryBox<WakerQueue>>,
 }
 
 impl Unlocked {
@@ -66,7 +60,6 @@ impl AsyncMutex {
         }
         self.is_locked = true;
         if let Some(waiters) = &mut self.waiters {
-            let [waiters] = &mut **waiters;
             waiters.withdraw(context.waker());
         }
         Poll::Ready(Ok(()))
@@ -76,9 +69,8 @@ impl AsyncMutex {
     fn wait(&mut self, context: &Context<'_>) -> Result<(), Errno> {
         let waiters = match &mut self.waiters {
             Some(waiters) => waiters,
-            none => none.insert(boxed(WakerQueue::new)?),
+            none => none.insert(TryBox::try_new(WakerQueue::new())?),
         };
-        let [waiters] = &mut **waiters;
         waiters.add(context.waker()).map_err(|_| Errno::ENOMEM)
     }
 
@@ -91,7 +83,7 @@ impl AsyncMutex {
 
     #[cold]
     fn next(&mut self) -> Unlocked {
-        let Some([waiters]) = self.waiters.as_deref_mut() else { return Unlocked::default() };
+        let Some(waiters) = self.waiters.as_deref_mut() else { return Unlocked::default() };
         let next = waiters.pop();
         let emptied = if waiters.is_empty() { self.waiters.take() } else { None };
         Unlocked { next, emptied }

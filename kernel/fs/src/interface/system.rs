@@ -57,18 +57,6 @@ pub trait System: Debug + Send + Sync + 'static {
     fn tick() -> u64;
 }
 
-/// Copies bytes to newly allocated memory.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(crate) fn copied(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).map_err(|_| Errno::ENOMEM)?;
-    copy.extend_from_slice(bytes);
-    Ok(copy)
-}
-
 /// Allocates an array and initialises each element with `new`.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use crate::interface::System;
 use crate::interface::file_system::{Capabilities, immediately};
 
 impl<S: System> Vfs<S> {
-    /// Returns the number by which the path cache knows the directory at which a path begins.
+    /// Returns the path cache's number of the directory at which a path begins.
     #[inline]
     fn start_number(&self, path: &[u8]) -> u64 {
         if path.first() == Some(&b'/') { 0 } else { self.current.lock().number }

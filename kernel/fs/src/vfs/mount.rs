@@ -9,6 +9,7 @@ use core::mem;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
+use hermit_base::try_alloc::try_push;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
@@ -136,8 +137,7 @@ impl<S: System> Mount<S> {
             drop(submounts);
             return Err(Errno::EBUSY);
         }
-        submounts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        submounts.push((directory, root));
+        try_push(&mut *submounts, (directory, root))?;
         self.submount_bits.fetch_or(1 << (directory.0 % 64), Release);
         Ok(())
     }

@@ -15,6 +15,7 @@ use core::mem;
 use core::sync::atomic::Ordering::SeqCst;
 
 use hermit_base::sync::IS_MODEL;
+use hermit_base::try_alloc::try_to_vec;
 use lock_api::Mutex;
 use once_cell::race::OnceBox;
 
@@ -23,7 +24,7 @@ use super::node::Node;
 use crate::interface::System;
 use crate::interface::file_system::Capabilities;
 use crate::interface::short_string::Digest;
-use crate::interface::system::{Lock, allocated, copied, fence};
+use crate::interface::system::{Lock, allocated, fence};
 use crate::interface::types::FOREVER;
 
 /// Number of buckets. The models have few, since loom tracks each of them.
@@ -123,7 +124,7 @@ pub(super) enum Listed {
 }
 
 /// Returns the deadline of a reply to a request that was made at `started`.
-const fn deadline(started: u64, validity: u64) -> u64 {
+pub(super) const fn deadline(started: u64, validity: u64) -> u64 {
     started.saturating_add(validity)
 }
 
@@ -310,7 +311,7 @@ impl<S: System> NameCache<S> {
         validity: u64,
     ) -> Listed {
         let lock = self.bucket(Self::bucket_of(directory, name)).names_to_insert();
-        let (Some(lock), Ok(copy)) = (lock, copied(name)) else { return Listed::NoRoom };
+        let (Some(lock), Ok(copy)) = (lock, try_to_vec(name)) else { return Listed::NoRoom };
         let cached = CachedName {
             directory: Arc::clone(directory),
             name: copy.into_boxed_slice(),
@@ -338,7 +339,7 @@ impl<S: System> NameCache<S> {
         deadline: u64,
     ) {
         let bucket = self.bucket(lookup.bucket);
-        let (Some(lock), Ok(copy)) = (bucket.names_to_insert(), copied(name)) else { return };
+        let (Some(lock), Ok(copy)) = (bucket.names_to_insert(), try_to_vec(name)) else { return };
         let cached = CachedName {
             directory: Arc::clone(directory),
             name: copy.into_boxed_slice(),

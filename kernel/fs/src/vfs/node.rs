@@ -12,6 +12,7 @@ use core::ops::ControlFlow;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use hermit_abi::O_DIRECTORY;
+use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
@@ -19,7 +20,7 @@ use super::attr_cache::AttrCache;
 use super::mount::Mount;
 use super::write_back::WrittenInode;
 use crate::interface::file_system::{Capabilities, Name, OpenInode, Opened, complete};
-use crate::interface::system::{AtomicBool, Lock, copied};
+use crate::interface::system::{AtomicBool, Lock};
 use crate::interface::{Attr, Contents, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, SetAttr, System};
 
 /// Number that no inode has.
@@ -42,16 +43,12 @@ pub(super) struct Node<S: System> {
 
 impl<S: System> Node<S> {
     /// Creates a node of the root directory of a mount.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn root(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
-        S::arc(Self {
-            mount: Arc::clone(mount),
-            ino: Ino::ROOT,
-            file_type: FileType::Directory,
-            contents: None,
-            is_named: AtomicBool::new(true),
-            above: Mutex::new(None),
-        })
-        .ok_or(Errno::ENOMEM)
+        Self::new(mount, Ino::ROOT, FileType::Directory)
     }
 
     /// Allocates a node that refers to no inode yet. [`Self::set_entry`] gives it one.
@@ -60,12 +57,17 @@ impl<S: System> Node<S> {
     ///
     /// `ENOMEM`.
     pub(super) fn allocate(mount: &Arc<Mount<S>>) -> Result<Arc<Self>, Errno> {
+        Self::new(mount, NO_INODE, FileType::Regular)
+    }
+
+    #[inline]
+    fn new(mount: &Arc<Mount<S>>, ino: Ino, file_type: FileType) -> Result<Arc<Self>, Errno> {
         let make = || Self {
             mount: Arc::clone(mount),
-            ino: NO_INODE,
-            file_type: FileType::Regular,
+            ino,
+            file_type,
             contents: None,
-            is_named: AtomicBool::new(false),
+            is_named: AtomicBool::new(ino == Ino::ROOT),
             above: Mutex::new(None),
         };
         S::arc_with(make).ok_or(Errno::ENOMEM)
@@ -252,7 +254,7 @@ impl<S: System> Node<S> {
             if entry.number != number {
                 return ControlFlow::Continue(());
             }
-            name = copied(entry.name);
+            name = try_to_vec(entry.name).map_err(Errno::from);
             ControlFlow::Break(())
         };
         let opened = complete(|call| self.file_system().open(call, self.ino, O_DIRECTORY)).await?;

@@ -68,9 +68,9 @@ impl<S: System> OpenFile<S> {
     ///
     /// `ENOMEM`.
     pub(super) fn new(node: Arc<Node<S>>, handle: u64, flags: i32) -> Result<Arc<Self>, Errno> {
-        let (ino, mount) = (node.ino, Arc::clone(&node.mount));
-        let mut file =
-            Self::without_handle(node, flags).inspect_err(|_| mount.file_system.release(ino, handle))?;
+        // The inode is released before its last reference is dropped.
+        let mut file = Self::without_handle(Arc::clone(&node), flags)
+            .inspect_err(|_| node.file_system().release(node.ino, handle))?;
         if let Some(file) = Arc::get_mut(&mut file) {
             file.set_handle(handle, flags);
         }

@@ -12,11 +12,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use hermit_base::try_alloc::try_extend;
 use hermit_interface::{Errno, MAX_NAME, MAX_PATH};
 
 use super::Vfs;
 use super::change_count::Unchanged;
-use super::name_cache::{Known, NameChange};
+use super::name_cache::{Known, NameChange, deadline};
 use super::node::Node;
 use super::path_cache::{FoundPath, PathCache, PathFrom};
 use super::path_names::{is_proper, last_slash};
@@ -181,8 +182,7 @@ impl<S: System> Walk<'_, S> {
             return Err(Errno::ENAMETOOLONG);
         }
         let rest = self.path.get(self.position..).unwrap_or_default();
-        path.try_reserve(rest.len()).map_err(|_| Errno::ENOMEM)?;
-        path.extend_from_slice(rest);
+        try_extend(&mut path, rest)?;
         if path.first() == Some(&b'/') {
             self.directory = Arc::clone(&vfs.root);
         }
@@ -219,7 +219,7 @@ impl<S: System> Vfs<S> {
                 if node.as_ref().is_some_and(|node| !node.is_directory()) {
                     directory.mount.listings.note_request();
                 }
-                let deadline = started.saturating_add(validity);
+                let deadline = deadline(started, validity);
                 if validity != 0 {
                     self.names.insert(lookup, (directory, name), node.as_ref(), deadline);
                 }

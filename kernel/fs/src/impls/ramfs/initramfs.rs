@@ -1,5 +1,6 @@
 //! Unpacks the initramfs, a tar archive, into a ramfs.
 
+use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
 use hermit_interface::tar::{self, Content, EntryPath, TarError};
 
@@ -7,7 +8,6 @@ use super::RamFs;
 use super::inode::Body;
 use crate::interface::contents::Times;
 use crate::interface::file_system::{FileSystem, Name};
-use crate::interface::system::copied;
 use crate::interface::{FileType, Ino, System, Time};
 
 /// Permission bits of a directory that has no entry in the archive.
@@ -79,7 +79,7 @@ impl<S: System> RamFs<S> {
                 (Body::File(self.new_contents(contents, S::now())?), entry.permissions)
             }
             (Content::Symlink(target), _) => {
-                (Body::Symlink(copied(target)?.into_boxed_slice(), Times::new(S::now())), 0o777)
+                (Body::Symlink(try_to_vec(target)?.into_boxed_slice(), Times::new(S::now())), 0o777)
             }
             (_, Some(target)) => {
                 self.forget(self.add_link(target, name)?.attr.ino, 1);

@@ -8,6 +8,7 @@
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 
+use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
 
 use super::RamFs;
@@ -16,7 +17,6 @@ use super::inode::{Body, Inode, NAME_SIZE};
 use super::table::LockedSlot;
 use crate::interface::contents::{Contents, Times};
 use crate::interface::file_system::Name;
-use crate::interface::system::copied;
 use crate::interface::{DirEntry, Entry, FileType, Ino, System, Time};
 
 /// Maximum number of names of an inode.
@@ -74,7 +74,7 @@ impl<S: System> RamFs<S> {
     }
 
     pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry<S>, Errno> {
-        let target = copied(target)?.into_boxed_slice();
+        let target = try_to_vec(target)?.into_boxed_slice();
         self.add(entry, |now| Body::Symlink(target, Times::new(now)), 0o777)
     }
 

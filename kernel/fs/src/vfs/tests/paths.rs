@@ -1,4 +1,4 @@
-//! Tests of the path cache: a cached path leads to the inode to which its names lead.
+//! Tests of the path cache: a cached path leads to the same inode as a walk.
 
 use alloc::sync::Arc;
 use std::format;

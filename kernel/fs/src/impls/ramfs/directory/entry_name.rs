@@ -1,12 +1,10 @@
 //! The name of an entry.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::Deref;
 
+use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
-
-use crate::interface::system::copied;
 
 /// Maximum length of a name that is stored in its entry.
 const MAX_SHORT: usize = 22;
@@ -32,7 +30,7 @@ impl EntryName {
                 part.copy_from_slice(name);
                 Ok(Self::Short { length, bytes })
             }
-            _ => copied(name).map(Vec::into_boxed_slice).map(Self::Long),
+            _ => Ok(Self::Long(try_to_vec(name)?.into_boxed_slice())),
         }
     }
 }
