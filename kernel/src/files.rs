@@ -85,10 +85,10 @@ pub(crate) fn vfs() -> Result<&'static Vfs<Kernel>, Errno> {
     VFS.get_or_try_init(|| complete(mount()))
 }
 
-/// Frees the memory of cached names.
-fn forget_names() {
+/// Frees the memory of the caches of the virtual file system.
+fn reclaim_caches() {
     if let Some(vfs) = VFS.get() {
-        vfs.forget_names();
+        vfs.reclaim();
     }
 }
 

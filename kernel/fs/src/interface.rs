@@ -21,8 +21,8 @@ pub(crate) mod types;
 
 pub use contents::{Contents, DirectPage, Transfer};
 pub use file_system::{
-    Call, Capabilities, EntriesPlus, FileSystem, Name, OpenInode, Opened, RenameFlags, Reply, WriteAt,
-    Written,
+    Call, Capabilities, EntriesPlus, FileSystem, Name, OpenInode, Opened, ReadTarget, RenameFlags, Reply,
+    WriteAt, Written,
 };
 pub use system::{PAGE_SIZE, System};
 pub use types::{

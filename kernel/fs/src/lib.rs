@@ -26,8 +26,8 @@ pub use impls::{
 };
 pub use interface::{
     Attr, Call, Capabilities, Contents, DescriptorTarget, DirEntry, DirectPage, EntriesPlus, Entry, FOREVER,
-    FileSystem, FileType, Ino, Lookup, MountInfo, Name, OpenInode, Opened, PAGE_SIZE, RenameFlags, Reply,
-    SetAttr, SetTime, StatFs, System, Time, Transfer, WriteAt, Written,
+    FileSystem, FileType, Ino, Lookup, MountInfo, Name, OpenInode, Opened, PAGE_SIZE, ReadTarget,
+    RenameFlags, Reply, SetAttr, SetTime, StatFs, System, Time, Transfer, WriteAt, Written,
 };
 pub use vfs::{
     DescriptorFile, Done, FileDescriptor, FileLock, Metadata, OpenFile, OpenedPath, Symlinks, Vfs, Whence,

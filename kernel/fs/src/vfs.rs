@@ -2,8 +2,8 @@
 //!
 //! A [`Vfs`] is a tree of mounts. A call walks its path from the root or the current directory, one name at a
 //! time, and then makes a request to the file system of the last inode. Caches avoid many of these requests:
-//! caches of names (`name_cache`) and of whole paths (`path_cache`), of attributes (`attr_cache`), and of
-//! small writes (`write_back`). The file systems say how long their replies may be cached. The contents of a
+//! caches of names (`name_cache`) and of whole paths (`path_cache`), of attributes (`attr_cache`), of pages of
+//! files (`page_cache`), and of small writes (`write_back`). The file systems say how long their replies may be cached. The contents of a
 //! file in memory are read and written without requests ([`Contents`](crate::Contents)).
 //!
 //! Calls are asynchronous functions, because a file system may keep a request pending. While a request is
@@ -14,6 +14,7 @@
 mod attr_cache;
 mod change_count;
 mod descriptor;
+mod file_data;
 mod immediate;
 mod join;
 mod listings;
@@ -27,6 +28,7 @@ mod names;
 mod node;
 mod open;
 mod open_file;
+mod page_cache;
 mod path_cache;
 mod path_names;
 mod position;
@@ -52,6 +54,7 @@ use crate::interface::{
 use mount::Mount;
 use name_cache::NameCache;
 use node::Node;
+use page_cache::PageCache;
 use path_cache::PathCache;
 use walk::LastLink;
 
@@ -63,6 +66,9 @@ pub use open_file::{OpenFile, Whence};
 
 /// Permission bits that new files and directories do not get (`umask`).
 const UMASK: u32 = 0o022;
+
+/// Maximum size in bytes of all cached pages of files on servers.
+const PAGE_CACHE_SIZE: u64 = 8 << 20;
 
 /// Maximum number of mounts whose small writes are collected. On further mounts, each write is a request.
 const MAX_COLLECTING: usize = 16;
@@ -146,6 +152,7 @@ pub struct Vfs<S: System> {
     names: NameCache<S>,
     paths: PathCache<S>,
     next_device: AtomicU64,
+    pages: Arc<PageCache<S>>,
     /// Function that is called when writes are collected. `None` if no writes are to be collected.
     data_collected: Option<fn() -> bool>,
     /// Mounts whose writes are collected.
@@ -166,7 +173,9 @@ impl<S: System> Vfs<S> {
     ///
     /// `ENOMEM`.
     pub fn new(root: Arc<dyn FileSystem<S>>) -> Result<Self, Errno> {
-        let mount = S::arc(Mount::new(root, 1, (false, None), None)).ok_or(Errno::ENOMEM)?;
+        let pages = PageCache::new(PAGE_CACHE_SIZE)?;
+        let mount = Mount::new(root, 1, (false, None), None, Some(Arc::clone(&pages)));
+        let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Current { directory: Arc::clone(&root), number: 1 });
         Ok(Self {
@@ -175,6 +184,7 @@ impl<S: System> Vfs<S> {
             names: NameCache::new(),
             paths: PathCache::new(),
             next_device: AtomicU64::new(2),
+            pages,
             data_collected: None,
             collecting: Mutex::new(Vec::new()),
         })
@@ -217,7 +227,8 @@ impl<S: System> Vfs<S> {
         let may_collect = !is_read_only && has_validity && self.write_back_mounts() < MAX_COLLECTING;
         let data_collected = self.data_collected.filter(|_| may_collect);
         let options = (is_read_only, data_collected);
-        let mount = Mount::new(file_system, device, options, Some(Arc::clone(&directory)));
+        let pages = Some(Arc::clone(&self.pages));
+        let mount = Mount::new(file_system, device, options, Some(Arc::clone(&directory)), pages);
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
         if data_collected.is_some() {
             let mut collecting = self.collecting.lock();
@@ -259,6 +270,12 @@ impl<S: System> Vfs<S> {
     pub fn forget_names(&self) {
         self.names.clear();
         self.paths.clear();
+    }
+
+    /// Frees the memory of all caches. May be called by an allocation that has failed.
+    pub fn reclaim(&self) {
+        self.forget_names();
+        self.pages.clear();
     }
 
     /// Empties the name cache if `error` says that memory, or the inodes or descriptors of a server, are

@@ -14,7 +14,6 @@ use crate::handle::Handle;
 use crate::handle_cache::HandleCache;
 use crate::listing::Listing;
 use crate::message::Head;
-use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, Payload, check};
 use crate::transport::{ServedReply as _, Transport};
 
@@ -64,7 +63,6 @@ pub struct FuseClient<T: Transport> {
     pub(crate) transport: T,
     pub(crate) sizes: Sizes,
     pub(crate) next_unique: AtomicU64,
-    pub(crate) read_ahead: ReadAhead<T>,
     pub(crate) listing: Listing,
     pub(crate) handles: HandleCache<T>,
     /// True if the server does not support `Flush`. Then it never reports errors when a file is closed.
@@ -94,11 +92,10 @@ impl Extent<'_> {
 }
 
 impl<T: Transport> FuseClient<T> {
-    /// Frees memory that is kept for later use: data that were read ahead, and memory of the transport. Does
-    /// not allocate memory.
+    /// Frees memory that is kept for later use, and releases the handles of closed files. Does not allocate
+    /// memory.
     pub fn reclaim(&self) {
         self.transport.reclaim();
-        self.read_ahead.reclaim();
         self.release_kept();
     }
 

@@ -13,7 +13,6 @@ use crate::client::{FuseClient, Sizes};
 use crate::handle_cache::HandleCache;
 use crate::listing::Listing;
 use crate::message::Head;
-use crate::read_ahead::ReadAhead;
 use crate::reply::{Failure, HEADER, check};
 use crate::transport::Transport;
 
@@ -67,9 +66,8 @@ impl<T: Transport> FuseClient<T> {
         match reply.and_then(|reply| Ok((sizes(&transport, &reply)?, Listing::new(&reply)))) {
             Ok((sizes, listing)) => {
                 let next_unique = AtomicU64::new(FIRST + 1);
-                let (read_ahead, has_no_flush) = (ReadAhead::new(), AtomicBool::new(false));
-                let handles = HandleCache::new();
-                Ok(Self { transport, sizes, next_unique, read_ahead, listing, handles, has_no_flush })
+                let (handles, has_no_flush) = (HandleCache::new(), AtomicBool::new(false));
+                Ok(Self { transport, sizes, next_unique, listing, handles, has_no_flush })
             }
             Err(error) => {
                 if error != ConnectError::Refused(Errno::ENOMEM) {

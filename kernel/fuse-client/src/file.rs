@@ -4,8 +4,7 @@
 //! converts the reply. The caller polls a method with the same arguments until the reply has arrived, and
 //! only the first poll creates the message. The server's node numbers are the inode numbers. A handle
 //! consists of the server's number and a few bits of the client ([`Handle`]). Some calls are not exactly one
-//! message: a read of a file looks into the read-ahead data first, and an appending write asks for the size
-//! of the file afterwards.
+//! message: an appending write, for example, asks for the size of the file afterwards.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -15,7 +14,7 @@ use core::task::{Poll, ready};
 use hermit_abi::{O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, S_IFREG};
 use hermit_fs::{
     Attr, Call, Capabilities, DirEntry, EntriesPlus, Entry, FileSystem, Ino, Lookup, Name, OpenInode, Opened,
-    RenameFlags, Reply, SetAttr, StatFs, System, WriteAt, Written,
+    ReadTarget, RenameFlags, Reply, SetAttr, StatFs, System, WriteAt, Written,
 };
 use hermit_fuse::flags::FSYNC_DATASYNC;
 use hermit_fuse::reply::{AttrOut, EntryOut, OpenOut, StatfsOut};
@@ -23,14 +22,13 @@ use hermit_fuse::request::{
     CreateIn, FlushIn, FsyncIn, GetattrIn, LinkIn, MkdirIn, OpenIn, ReadIn, Rename2In, RenameIn,
 };
 use hermit_fuse::{Opcode, ROOT_NODE};
-use hermit_interface::Errno;
-use hermit_io::{ACCESS_MODE, ReadBuffer};
+use hermit_interface::{Errno, to_usize};
+use hermit_io::ACCESS_MODE;
 
 use crate::client::{Extent, FuseClient};
 use crate::convert;
 use crate::handle::Handle;
 use crate::message::Head;
-use crate::read_ahead::ReadRequest;
 use crate::reply::{Failure, Payload};
 use crate::transport::Transport;
 
@@ -140,10 +138,8 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
 
     fn setattr(&self, call: &mut Call<'_, '_>, ino: Ino, changes: &SetAttr) -> Reply<Attr> {
         let head = || Head::new(Opcode::Setattr, ino.0, &convert::changes(changes));
-        self.read_ahead.invalidate(ino);
         self.with_space(call, |call| {
             self.request(call, head, Extent::reply(size_of::<AttrOut>()), |payload| {
-                self.read_ahead.invalidate(ino);
                 convert::attributes(ino, &payload.all()?)
             })
         })
@@ -152,7 +148,7 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
     fn readlink(&self, call: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
         if call.ticket.is_none() {
             ready!(self.submit_sized(call, MAX_TARGET.min(self.sizes.read), |size| {
-                let extent = Extent { reply_data: size, ..Extent::default() };
+                let extent = Extent { reply_data: size, state: size as u64, ..Extent::default() };
                 (Head::new(Opcode::Readlink, ino.0, &()), extent)
             }))?;
         }
@@ -260,9 +256,6 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         let Handle { number, is_directory, may_keep, .. } = Handle::decode(handle);
         if is_directory {
             self.listing.release(number);
-        } else {
-            // As on Linux, an open file does not show data that were read before it was opened.
-            self.read_ahead.release(OpenInode { ino, handle });
         }
         let now = self.transport.now();
         let released = if may_keep { self.handles.keep((ino, handle), now) } else { Some((ino, handle)) };
@@ -276,40 +269,20 @@ impl<T: Transport, S: System> FileSystem<S> for FuseClient<T> {
         call: &mut Call<'_, '_>,
         file: OpenInode,
         offset: u64,
-        buffer: &mut ReadBuffer<'_>,
-    ) -> Reply<()> {
-        let handle = Handle::decode(file.handle);
-        let fh = handle.file()?;
-        if buffer.room() == 0 {
-            return Poll::Ready(Ok(()));
-        }
+        target: &mut dyn ReadTarget,
+    ) -> Reply<usize> {
+        let fh = Handle::decode(file.handle).file()?;
         if call.ticket.is_none() {
-            // Data from a server that was stopped cannot be trusted.
-            let may_have = handle.may_cache && !self.transport.is_stopped();
-            if may_have && self.read_ahead.read(file, offset, buffer, self.transport.now()) {
-                return Poll::Ready(Ok(()));
-            }
-            let room = buffer.room();
-            let wanted = if handle.may_cache { self.read_ahead.wanted(file, offset, room) } else { room };
-            ready!(self.submit_sized(call, wanted.min(self.sizes.read), |size| {
-                let body =
-                    ReadIn { fh, offset, size: u32::try_from(size).unwrap_or(u32::MAX), ..ReadIn::default() };
-                let state = self.read_ahead.request(size).encode();
-                let extent = Extent { reply_data: size, state, ..Extent::default() };
+            ready!(self.submit_sized(call, target.room().min(self.sizes.read), |size| {
+                let size_in_request = u32::try_from(size).unwrap_or(u32::MAX);
+                let body = ReadIn { fh, offset, size: size_in_request, ..ReadIn::default() };
+                let extent = Extent { reply_data: size, state: size as u64, ..Extent::default() };
                 (Head::new(Opcode::Read, file.ino.0, &body), extent)
             }))?;
         }
         self.take(call, |payload, tag| {
-            let payload = payload?;
-            let copied = payload.append_to(buffer);
-            if handle.may_cache {
-                let next = offset + copied as u64;
-                let request = (ReadRequest::decode(tag.state), tag.started, payload.size);
-                // If there is no memory, no data are kept.
-                let copy_rest = |data: &mut _| payload.extend_from(copied, data).unwrap_or_default();
-                self.read_ahead.finish(file, next, request, copy_rest);
-            }
-            Ok(())
+            payload?.append_to(target);
+            Ok(to_usize(tag.state))
         })
     }
 

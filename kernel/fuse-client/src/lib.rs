@@ -1,7 +1,7 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
-//! The requests of FUSE are nearly the same as those of [`FileSystem`]. The client translates the requests,
-//! and reads ahead. The virtual file system above it caches names and attributes. A [`Transport`], such as a
+//! The requests of FUSE are nearly the same as those of [`FileSystem`]. The client translates the requests.
+//! The virtual file system above it caches names, attributes and data, and reads ahead. A [`Transport`], such as a
 //! virtio-fs device, carries the messages to the server.
 //!
 //! | module | contents |
@@ -12,7 +12,6 @@
 //! | `convert` | conversion of types between both sides |
 //! | `listing` | with or without attributes |
 //! | `handle_cache` | handles of closed files, for the next open |
-//! | `read_ahead` | data that were requested before they are read |
 //! | `connect` | the handshake |
 //! | `space` | waiting for the space of removed files |
 //! | `client`, `file`, `write`, `directory` | the file system |
@@ -38,7 +37,6 @@ mod handle;
 mod handle_cache;
 mod listing;
 mod message;
-mod read_ahead;
 mod reply;
 mod space;
 #[cfg(test)]

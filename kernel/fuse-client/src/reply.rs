@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+use hermit_fs::ReadTarget;
 use hermit_fuse::OutHeader;
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::transport::ServedReply;
@@ -17,11 +17,9 @@ pub(crate) const HEADER: usize = size_of::<OutHeader>();
 /// kernel.
 const ERRORS: RangeInclusive<i32> = -511..=0;
 
-/// Size in bytes of the pieces in which data is copied. The memory for a piece is initialised first, and is
-/// then still in the cache for the copy.
+/// Size in bytes of the pieces in which data is copied: first out of the memory that the server can change,
+/// and then, from the processor's cache, to the target.
 const PIECE: usize = 1024;
-
-static ZEROS: [u8; PIECE] = [0; PIECE];
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,33 +80,26 @@ impl<R: ServedReply> Payload<'_, R> {
         if self.size == 0 { Ok(()) } else { Err(Failure::Invalid) }
     }
 
-    /// Appends as much of the data as fits to a buffer. Returns the number of bytes.
-    pub(crate) fn append_to(&self, buffer: &mut ReadBuffer<'_>) -> usize {
-        let mut offset = 0;
-        while offset < self.size && buffer.room() > 0 {
-            let piece = PIECE.min(self.size - offset).min(buffer.room());
-            let copied = buffer.append_with(|room| {
-                let (room, _) = room.split_at_mut(piece);
-                let bytes = room.write_copy_of_slice(ZEROS.get(..piece).unwrap_or_default());
-                self.reply.read(HEADER + offset, bytes);
-                Ok::<_, Errno>(bytes)
-            });
-            offset += copied.unwrap_or(piece);
+    /// Appends as much of the data as the target takes.
+    pub(crate) fn append_to(&self, target: &mut dyn ReadTarget) {
+        let (mut piece, mut offset) = ([0; PIECE], 0);
+        while offset < self.size && target.room() > 0 {
+            let (bytes, _) = piece.split_at_mut(PIECE.min(self.size - offset).min(target.room()));
+            let size = self.reply.read(HEADER + offset, bytes);
+            let bytes = bytes.get(..size).unwrap_or_default();
+            if bytes.is_empty() || target.append(bytes) < bytes.len() {
+                break;
+            }
+            offset += size;
         }
-        offset
     }
 
     /// Appends the data to a vector.
     pub(crate) fn extend(&self, bytes: &mut Vec<u8>) -> Result<(), Failure> {
-        self.extend_from(0, bytes)
-    }
-
-    /// Appends the data from an offset on to a vector.
-    pub(crate) fn extend_from(&self, offset: usize, bytes: &mut Vec<u8>) -> Result<(), Failure> {
-        let (start, size) = (bytes.len(), self.size.saturating_sub(offset));
-        bytes.try_reserve(size).map_err(|_| Errno::ENOMEM)?;
-        bytes.resize(start + size, 0);
-        self.reply.read(HEADER + offset, bytes.get_mut(start..).unwrap_or_default());
+        let start = bytes.len();
+        bytes.try_reserve(self.size).map_err(|_| Errno::ENOMEM)?;
+        bytes.resize(start + self.size, 0);
+        self.reply.read(HEADER, bytes.get_mut(start..).unwrap_or_default());
         Ok(())
     }
 }

@@ -38,9 +38,6 @@ impl<T: Transport> FuseClient<T> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(Written { count: 0, end: Some(offset) }));
         }
-        // Called before the write and again after it, because a read that is answered in between may have old
-        // or new data.
-        self.read_ahead.invalidate(file.ino);
         match Stage::of(call) {
             Stage::First => {
                 ready!(self.submit_write(
@@ -53,9 +50,7 @@ impl<T: Transport> FuseClient<T> {
             Stage::Further(count) => return self.ask_size(call, file.ino.0, count),
             Stage::InFlight => {}
         }
-        let step = ready!(self.take_write(call, file.ino, position, bytes.len()));
-        self.read_ahead.invalidate(file.ino);
-        match step? {
+        match ready!(self.take_write(call, file.ino, position, bytes.len()))? {
             WriteStep::Done(written) => Poll::Ready(Ok(written)),
             WriteStep::AskSize(count) => {
                 Stage::go_on(call, count);

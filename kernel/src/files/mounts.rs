@@ -12,7 +12,7 @@ use hermit_interface::Errno;
 use hermit_interface::command_line::{MountOption, MountOptions};
 
 use super::write_back::write_soon;
-use super::{DIRECTORY, Kernel, forget_names};
+use super::{DIRECTORY, Kernel, reclaim_caches};
 use crate::devices::{FuseTransport, start_folders};
 use crate::threads::lifecycle::set_reclaim_files;
 use crate::{command_line, fallible, report};
@@ -23,9 +23,9 @@ type Client = FuseClient<FuseTransport>;
 /// uses the same client, since a server may refuse a second handshake.
 static CLIENTS: SpinLock<Vec<(FuseTransport, Arc<Client>)>> = SpinLock::new(Vec::new());
 
-/// Frees the memory of cached names and of data that clients keep.
+/// Frees the memory of cached names and data, and that which clients keep.
 fn reclaim() {
-    forget_names();
+    reclaim_caches();
     write_soon();
     // Each client is called without the lock.
     let client = |index| CLIENTS.lock().get(index).map(|(_, client)| Arc::clone(client));

@@ -12,9 +12,9 @@ use core::ops::ControlFlow;
 use core::task::Poll;
 
 use hermit_interface::{Errno, to_usize};
-use hermit_io::{Object, ReadBuffer};
+use hermit_io::Object;
 
-use crate::interface::file_system::{Call, Capabilities, Name, OpenInode, Opened, Reply};
+use crate::interface::file_system::{Call, Capabilities, Name, OpenInode, Opened, ReadTarget, Reply};
 use crate::interface::system::BLOCK_SIZE;
 use crate::interface::types::FOREVER;
 use crate::interface::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
@@ -145,7 +145,7 @@ impl<S: System, D: Devices> FileSystem<S> for DevFs<D> {
         })
     }
 
-    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut ReadBuffer<'_>) -> Reply<()> {
+    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut dyn ReadTarget) -> Reply<usize> {
         // Only the directory is opened as an inode; the device files are opened as objects.
         Poll::Ready(Err(Errno::EISDIR))
     }

@@ -13,10 +13,10 @@ use core::task::Poll;
 
 use hermit_base::try_alloc::try_extend;
 use hermit_interface::Errno;
-use hermit_io::{ACCESS_MODE, ReadBuffer};
+use hermit_io::ACCESS_MODE;
 
 use crate::interface::DescriptorTarget;
-use crate::interface::file_system::{Call, Capabilities, Name, OpenInode, Opened, Reply};
+use crate::interface::file_system::{Call, Capabilities, Name, OpenInode, Opened, ReadTarget, Reply};
 use crate::interface::system::BLOCK_SIZE;
 use crate::interface::types::FOREVER;
 use crate::interface::{Attr, DirEntry, Entry, FileSystem, FileType, Ino, Lookup, StatFs, System, Time};
@@ -147,7 +147,7 @@ where
         Poll::Ready(self.open_text(ino, flags))
     }
 
-    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut ReadBuffer<'_>) -> Reply<()> {
+    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut dyn ReadTarget) -> Reply<usize> {
         // Only directories are opened as inodes; files are opened as objects.
         Poll::Ready(Err(Errno::EISDIR))
     }

@@ -24,12 +24,11 @@ use core::task::{Context, Poll, ready};
 
 use hermit_base::try_alloc::try_extend;
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
 use lock_api::Mutex;
 
 use crate::interface::contents::{Contents, PAGE_BYTES, Times, Usage};
 use crate::interface::file_system::{
-    Call, Capabilities, FileSystem, Name, OpenInode, RenameFlags, Reply, WriteAt, Written,
+    Call, Capabilities, FileSystem, Name, OpenInode, ReadTarget, RenameFlags, Reply, WriteAt, Written,
 };
 use crate::interface::system::{BLOCK_SIZE, Lock};
 use crate::interface::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
@@ -232,9 +231,11 @@ impl<S: System> FileSystem<S> for RamFs<S> {
         _: &mut Call<'_, '_>,
         file: OpenInode,
         offset: u64,
-        buffer: &mut ReadBuffer<'_>,
-    ) -> Reply<()> {
-        Poll::Ready(self.contents_of(file.ino).map(|contents| contents.read(offset, buffer)))
+        target: &mut dyn ReadTarget,
+    ) -> Reply<usize> {
+        let room = target.room();
+        self.contents_of(file.ino)?.read(offset, target);
+        Poll::Ready(Ok(room))
     }
 
     fn write(

@@ -4,9 +4,8 @@ use core::ops::ControlFlow;
 use core::task::Poll;
 
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
 
-use crate::interface::file_system::{Call, Name, OpenInode, Opened, Reply};
+use crate::interface::file_system::{Call, Name, OpenInode, Opened, ReadTarget, Reply};
 use crate::interface::{Attr, DirEntry, FileSystem, Ino, Lookup, StatFs, System};
 
 /// A file system whose requests all fail with this error. The kernel mounts it in place of a file system that
@@ -33,7 +32,7 @@ impl<S: System> FileSystem<S> for Unavailable {
         Poll::Ready(Err(self.0))
     }
 
-    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut ReadBuffer<'_>) -> Reply<()> {
+    fn read(&self, _: &mut Call<'_, '_>, _: OpenInode, _: u64, _: &mut dyn ReadTarget) -> Reply<usize> {
         Poll::Ready(Err(self.0))
     }
 

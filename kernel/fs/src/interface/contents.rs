@@ -12,8 +12,12 @@
 //!
 //! Pages are allocated when they are first written. A file may have a base: memory that never changes, such
 //! as a part of the initramfs. The bytes of the base are visible where the file has no page.
+//!
+//! The same type caches pages of a file on a server (`cached.rs`). Then a page that is missing is not a hole.
 
+mod cached;
 mod page;
+mod page_run;
 mod pages;
 mod times;
 mod usage;
@@ -24,17 +28,19 @@ use core::ops::Range;
 use core::task::{Context, Poll, ready};
 
 use hermit_interface::{Errno, to_usize};
-use hermit_io::{Access, ReadBuffer};
+use hermit_io::Access;
 use lock_api::{Mutex, MutexGuard};
 
 use crate::interface::async_mutex::{AsyncMutex, Unlocked};
-use crate::interface::file_system::{Reply, WriteAt, Written};
+use crate::interface::file_system::{ReadTarget, Reply, WriteAt, Written};
 use crate::interface::system::Lock;
 use crate::interface::{PAGE_SIZE, SetAttr, System, Time};
+use cached::Validity;
 use page::{CachedPage, Permission};
 use pages::{Count, SparsePages};
 
 pub use page::DirectPage;
+pub(crate) use page_run::PageRun;
 pub(crate) use pages::PAGE_BYTES;
 pub(crate) use times::Times;
 pub(crate) use usage::Usage;
@@ -45,7 +51,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 /// Contents of a hole.
 const ZEROS: [u8; PAGE_SIZE] = [0; PAGE_SIZE];
 
-/// Contents of a regular file.
+/// Contents of a regular file, or cached pages of one.
 #[derive(Debug)]
 pub struct Contents<S: System> {
     state: Lock<S, State<S>>,
@@ -65,6 +71,8 @@ struct State<S: System> {
     writers: AsyncMutex,
     /// The page that descriptors may use directly. It is one of `pages`.
     direct: Option<Arc<CachedPage<S>>>,
+    /// Validity of the pages, if they are cached. `None` if the file is in memory.
+    validity: Option<Validity>,
 }
 
 /// A part of the attributes of a file.
@@ -136,8 +144,9 @@ impl<S: System> State<S> {
         page.permit(Permission {
             start,
             readable: if self.times.is_unread { 0 } else { size },
-            writable: if self.writers.is_locked() { 0 } else { size },
-            tick: self.times.written_at,
+            writable: if self.writers.is_locked() || self.validity.is_some() { 0 } else { size },
+            tick: self.validity.as_ref().map_or(self.times.written_at, |validity| validity.checked_at),
+            expires: self.validity.is_some(),
         });
         DirectPage::new(page, access)
     }
@@ -167,7 +176,7 @@ impl<S: System> State<S> {
     /// Reads up to the end of the page, of the file or of the hole, whichever comes first. Returns the number
     /// of bytes.
     #[inline]
-    fn read_page(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> usize {
+    fn read_page(&self, offset: u64, buffer: &mut dyn ReadTarget) -> usize {
         let size = buffer.room().min(rest_of_page(offset));
         let size = limited(size, self.size.saturating_sub(offset));
         match self.pages.get(offset / PAGE_BYTES) {
@@ -263,17 +272,23 @@ impl<S: System> Contents<S> {
     /// Creates contents that consist of the base. Its bytes are not copied until they are written. Returns
     /// `None` without memory.
     pub(crate) fn new(base: &'static [u8], usage: &Arc<Usage>, now: Time) -> Option<Arc<Self>> {
-        S::arc_with(|| Self {
+        S::arc_with(|| Self::with(base, usage, Times::new(now), None))
+    }
+
+    #[inline]
+    fn with(base: &'static [u8], usage: &Arc<Usage>, times: Times, validity: Option<Validity>) -> Self {
+        Self {
             state: Mutex::new(State {
                 size: base.len() as u64,
                 pages: SparsePages::new(),
                 base,
-                times: Times::new(now),
+                times,
                 writers: AsyncMutex::new(),
                 direct: None,
+                validity,
             }),
             usage: Arc::clone(usage),
-        })
+        }
     }
 
     /// Locks the contents for a use that may change them or their times.
@@ -300,7 +315,7 @@ impl<S: System> Contents<S> {
     }
 
     /// Reads from an offset on, up to the end of the file.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut ReadBuffer<'_>) {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut dyn ReadTarget) {
         let mut offset = offset;
         let mut is_first_read = false;
         loop {
@@ -330,13 +345,13 @@ impl<S: System> Contents<S> {
     ) -> Option<Transfer<S>> {
         let mut state = self.state.lock();
         let size = limited(buffer.len(), state.size.saturating_sub(offset));
-        if size > rest_of_page(offset) || state.times.is_unread {
+        if size > rest_of_page(offset) || state.times.is_unread || !state.is_readable(size, buffer.len()) {
             return None;
         }
         let to = buffer.get_mut(..size)?;
         let Some(page) = state.pages.get(offset / PAGE_BYTES) else {
             let bytes = state.hole(offset, size);
-            if bytes.len() != size {
+            if bytes.len() != size || state.validity.is_some() {
                 return None;
             }
             to.write_copy_of_slice(bytes);

@@ -58,6 +58,25 @@ pub enum Opened {
     Object(Arc<dyn Object>),
 }
 
+/// Takes the bytes of a read: the buffer of a program, or pages that are to be cached.
+pub trait ReadTarget {
+    /// Number of bytes that can still be appended.
+    fn room(&self) -> usize;
+
+    /// Appends as many of `bytes` as there is room and memory for. Returns their number.
+    fn append(&mut self, bytes: &[u8]) -> usize;
+}
+
+impl ReadTarget for ReadBuffer<'_> {
+    fn room(&self) -> usize {
+        self.room()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> usize {
+        self.append(bytes)
+    }
+}
+
 bitflags::bitflags! {
     /// Flags of [`FileSystem::rename`], as in renameat2(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,7 +267,9 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
         let _ = (ino, handle);
     }
 
-    /// Reads at an offset in bytes and appends the data to `buffer`. Appends nothing at the end of the file.
+    /// Reads at an offset in bytes and appends the data to `target`, which has room. Returns the number of
+    /// bytes that were asked for, which may be less than the target has room for. Fewer than these are
+    /// appended only at the end of the file, or if the target does not take them.
     ///
     /// # Errors
     ///
@@ -258,8 +279,8 @@ pub trait FileSystem<S: System>: Debug + Send + Sync {
         call: &mut Call<'_, '_>,
         file: OpenInode,
         offset: u64,
-        buffer: &mut ReadBuffer<'_>,
-    ) -> Reply<()>;
+        target: &mut dyn ReadTarget,
+    ) -> Reply<usize>;
 
     /// Writes at a position. Returns the number of written bytes, which is at least one unless `bytes` is
     /// empty.

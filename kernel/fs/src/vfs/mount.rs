@@ -18,6 +18,7 @@ use super::change_count::ChangeCount;
 use super::listings::Listings;
 use super::locks::LockTable;
 use super::node::Node;
+use super::page_cache::PageCache;
 use super::write_back::WriteBack;
 use crate::interface::file_system::Capabilities;
 use crate::interface::system::Lock;
@@ -48,6 +49,8 @@ pub(super) struct Mount<S: System> {
     attrs: Option<AttrCache<S>>,
     /// Decides whether listings of the mount's directories ask for inodes.
     pub(super) listings: Listings,
+    /// Cached pages of files; `None` if the file system does not permit a cache.
+    pub(super) pages: Option<Arc<PageCache<S>>>,
     /// Collected writes; `None` if writes on this mount are not collected.
     pub(super) write_back: Option<WriteBack<S>>,
 }
@@ -58,6 +61,7 @@ impl<S: System> Mount<S> {
         device: u64,
         (is_read_only, data_collected): (bool, Option<fn() -> bool>),
         covered: Option<Arc<Node<S>>>,
+        pages: Option<Arc<PageCache<S>>>,
     ) -> Self {
         let submounts = Mutex::new(Vec::new());
         let capabilities = file_system.capabilities();
@@ -74,6 +78,7 @@ impl<S: System> Mount<S> {
             name_changes: ChangeCount::new(),
             attrs: has_validity.then(AttrCache::new),
             listings: Listings::new(),
+            pages: pages.filter(|_| has_validity),
             write_back: data_collected.map(WriteBack::new),
         }
     }
@@ -93,6 +98,19 @@ impl<S: System> Mount<S> {
     pub(super) fn forget_attr(&self, ino: Ino) {
         if let Some(attrs) = &self.attrs {
             attrs.remove(ino);
+        }
+    }
+
+    /// Returns the key of an inode in the page cache.
+    pub(super) const fn key(&self, ino: Ino) -> (u64, Ino) {
+        (self.device, ino)
+    }
+
+    /// Makes a change of a file's data from an offset on.
+    pub(super) async fn change_data<T>(&self, ino: Ino, offset: u64, change: impl Future<Output = T>) -> T {
+        match &self.pages {
+            Some(pages) => pages.change(self.key(ino), offset, change).await,
+            None => change.await,
         }
     }
 

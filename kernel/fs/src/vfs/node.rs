@@ -198,7 +198,11 @@ impl<S: System> Node<S> {
             Some(write_back) if changes.size.is_some() => write_back.end_sequence(self.ino).await?,
             _ => drop(self.mount.write_out(self.ino).await?),
         }
-        let result = complete(|call| self.file_system().setattr(call, self.ino, changes)).await;
+        let request = complete(|call| self.file_system().setattr(call, self.ino, changes));
+        let result = match changes.size {
+            Some(size) => self.mount.change_data(self.ino, size, request).await,
+            None => request.await,
+        };
         self.mount.forget_attr(self.ino);
         result.map(drop)
     }

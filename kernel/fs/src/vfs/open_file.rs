@@ -6,6 +6,7 @@
 //!
 //! The contents of a file in memory need no requests: an open file reads and writes them itself. The
 //! functions with `try_` in their names are fast paths, which never wait and may be called under a spinlock.
+//! They also serve reads of cached pages. `file_data.rs` has the slow paths.
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -22,9 +23,10 @@ use super::Metadata;
 use super::descriptor::DescriptorFile;
 use super::locks::{FileLock, Held};
 use super::node::Node;
+use super::page_cache::{CachedFile, ReadAhead};
 use super::position::Position;
 use super::write_back::Opening;
-use crate::interface::file_system::{Capabilities, OpenInode, WriteAt, Written, complete};
+use crate::interface::file_system::{Capabilities, OpenInode, WriteAt, complete};
 use crate::interface::{DirEntry, Entry, FileType, SetAttr, StatFs, System, Transfer};
 
 /// Reference point of a seek.
@@ -41,8 +43,8 @@ pub enum Whence {
 /// An open file or directory, with a position and flags. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
-    node: Arc<Node<S>>,
-    inode: OpenInode,
+    pub(super) node: Arc<Node<S>>,
+    pub(super) inode: OpenInode,
     /// True if the drop of this open file releases the inode in the file system. False for a file in memory.
     has_handle: bool,
     /// Access mode of the `open` call.
@@ -50,11 +52,14 @@ pub struct OpenFile<S: System> {
     /// True if writes append (`O_APPEND`).
     is_appending: AtomicBool,
     /// Number of writes, and the number of the last write whose errors were reported.
-    writes: AtomicU64,
+    pub(super) writes: AtomicU64,
     reported: AtomicU64,
     /// The opening in the file system, if writes of this open file are collected. Its drop releases the
     /// inode.
-    opening: Option<Arc<Opening<S>>>,
+    pub(super) opening: Option<Arc<Opening<S>>>,
+    /// Cached pages of a file on a server; `None` if its data are not to be cached.
+    pub(super) cached: Option<Arc<CachedFile<S>>>,
+    pub(super) read_ahead: ReadAhead,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -93,6 +98,8 @@ impl<S: System> OpenFile<S> {
             writes: AtomicU64::new(0),
             reported: AtomicU64::new(0),
             opening: None,
+            cached: None,
+            read_ahead: ReadAhead::new(),
             lock: Held::new(),
             position: Position::new(),
         };
@@ -119,6 +126,16 @@ impl<S: System> OpenFile<S> {
             self.opening = Opening::new(Arc::<Node<S>>::clone(node), self.inode, flags);
         }
         self.has_handle = self.opening.is_none();
+        self.cached = self.open_pages();
+    }
+
+    /// Returns the cached pages of this file, if its data may be cached.
+    fn open_pages(&self) -> Option<Arc<CachedFile<S>>> {
+        let (mount, ino) = (&self.node.mount, self.inode.ino);
+        let may_cache = self.access_mode != O_WRONLY
+            && self.node.file_type == FileType::Regular
+            && mount.file_system.write_back_size(self.inode.handle, 0) > 0;
+        if may_cache { mount.pages.as_ref()?.open(mount.key(ino)) } else { None }
     }
 
     pub(super) const fn node(&self) -> &Arc<Node<S>> {
@@ -164,28 +181,6 @@ impl<S: System> OpenFile<S> {
         Access { reads: self.check_readable().is_ok(), writes }
     }
 
-    async fn read_from(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> Result<(), Errno> {
-        if let Some(contents) = self.node.contents() {
-            contents.read(offset, buffer);
-            return Ok(());
-        }
-        self.node.mount.write_out(self.inode.ino).await?;
-        let mut was_pending = false;
-        let result = complete(|call| {
-            let reply = self.node.file_system().read(call, self.inode, offset, buffer);
-            was_pending |= reply.is_pending();
-            reply
-        })
-        .await;
-        // A read changes the time of the last read, so the cached attributes are outdated. But if the reply
-        // was not pending, the client of a server had the data cached, and the server has not noticed the
-        // read.
-        if was_pending {
-            self.node.mount.forget_attr(self.inode.ino);
-        }
-        result
-    }
-
     /// Writes at the position, or with `O_APPEND` at the end of the file, and moves the position after the
     /// written bytes. Returns the number of bytes.
     ///
@@ -219,26 +214,6 @@ impl<S: System> OpenFile<S> {
         let start = self.write_position(offset);
         check_end(start, bytes)?;
         Ok(self.write_from(start, bytes).await?.count)
-    }
-
-    async fn write_from(&self, start: WriteAt, bytes: &[u8]) -> Result<Written, Errno> {
-        if let Some(contents) = self.node.contents() {
-            return poll_fn(|context| contents.poll_write(context, start, bytes)).await;
-        }
-        let mount = &self.node.mount;
-        let written = if let (Some(write_back), Some(opening)) = (&mount.write_back, &self.opening) {
-            write_back.write(opening, start, bytes).await
-        } else {
-            mount.write_out(self.inode.ino).await?;
-            let written =
-                complete(|call| self.node.file_system().write(call, self.inode, start, bytes)).await;
-            mount.forget_attr(self.inode.ino);
-            written
-        };
-        // The write is counted only after it is done. Otherwise a concurrent `fsync` could count this write
-        // as one that it has made durable.
-        self.writes.fetch_add(1, Relaxed);
-        written
     }
 
     fn write_position(&self, offset: u64) -> WriteAt {
@@ -450,7 +425,8 @@ impl<S: System> DescriptorFile<S> for OpenFile<S> {
         if !access.reads {
             return None;
         }
-        self.node.contents()?.try_read(offset, buffer, access)
+        let cached = || self.cached.as_ref().map(|cached| cached.contents());
+        self.node.contents().map(|contents| &**contents).or_else(cached)?.try_read(offset, buffer, access)
     }
 
     fn try_write(&self, offset: u64, bytes: &[u8]) -> Option<Transfer<S>> {
@@ -488,6 +464,9 @@ impl<S: System> Drop for OpenFile<S> {
     fn drop(&mut self) {
         if self.lock.is_held() {
             self.unlock();
+        }
+        if let (Some(pages), Some(cached)) = (&self.node.mount.pages, &self.cached) {
+            pages.close(cached);
         }
         if self.has_handle {
             self.node.file_system().release(self.inode.ino, self.inode.handle);

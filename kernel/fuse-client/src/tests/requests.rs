@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
 use hermit_abi::{O_CREAT, O_RDONLY, O_RDWR};
-use hermit_fs::{OpenFile, OpenedPath, Vfs};
+use hermit_fs::{OpenFile, OpenedPath, PAGE_SIZE, Vfs};
 use hermit_fuse::flags::{InitFlags, OpenReply, SetattrValid};
 use hermit_fuse::reply::{InitOut, OpenOut, WriteOut};
 use hermit_fuse::request::{FlushIn, ReadIn, SetattrIn, WriteIn};
@@ -17,10 +17,13 @@ use parking_lot::Mutex;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::server::{Files, reply, serve};
-use super::system::{RAMFS_SIZE, TestSystem, mounted, ramfs, run};
+use super::system::{MONOTONIC, RAMFS_SIZE, TestSystem, mounted, ramfs, run};
 use super::transport::ModelTransport;
-use crate::read_ahead::MAX_AHEAD;
+
 use crate::{FuseClient, Transport as _};
+
+/// Maximum size in bytes of requests that read ahead.
+const MAX_AHEAD: usize = 512 << 10;
 
 /// Size in bytes of the file, in writes of 1000 bytes.
 const SIZE: usize = 20_000;
@@ -109,7 +112,7 @@ fn reads_across_the_end_of_what_was_read_ahead_are_complete() {
     let (vfs, _, messages) = recorded(|_, _| None);
     let file = file(&vfs);
     // Larger pieces may be short, because the transport sometimes has no memory for them.
-    let sizes: &[usize] = if cfg!(miri) { &[199, 1000] } else { &[7, 99, 300, 1000] };
+    let sizes: &[usize] = if cfg!(miri) { &[199, 1000] } else { &[7, 99, 300, 1000, 4096, 5000] };
     for &size in sizes {
         messages.lock().clear();
         read_pieces(&file, size);
@@ -125,14 +128,30 @@ fn small_reads_one_after_the_other_are_few_requests() {
     messages.lock().clear();
     read_pieces(&file, 100);
     let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
-    // The first two pieces, pieces of the transport's maximum, and the end.
-    assert!(reads.len() <= 8, "{reads:?}");
-    assert!(reads[0].size == 100 && reads[1].size > 1000);
-    // Reads in another order and large reads do not read ahead.
-    for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000), (5000, MAX_AHEAD)] {
+    // The first page, pieces of the transport's maximum, and the end.
+    assert!(reads.len() <= 10, "{reads:?}");
+    assert!(reads[0].size as usize <= PAGE_SIZE);
+    // The end of the file may have moved, so it is asked for; what was read is cached, in any order.
+    assert_eq!(
+        (read(&file, SIZE as u64 - 10, 20), !taken::<ReadIn>(&messages, Opcode::Read).is_empty()),
+        (10, true)
+    );
+    for (offset, size) in [(5000, 10), (3000, 10), (15_000, 10), (0, 5000)] {
+        assert_eq!(read(&file, offset, size), size);
+    }
+    assert!(taken::<ReadIn>(&messages, Opcode::Read).is_empty());
+}
+
+#[test]
+fn reads_in_another_order_and_large_reads_do_not_read_ahead() {
+    let (vfs, _, messages) = recorded(|_, _| None);
+    let file = file(&vfs);
+    for (offset, size, max) in
+        [(15_000, 10, PAGE_SIZE), (9000, 10, PAGE_SIZE), (100, 10, PAGE_SIZE), (9000, MAX_AHEAD, MAX_AHEAD)]
+    {
         read(&file, offset, size);
         let reads: Vec<ReadIn> = taken(&messages, Opcode::Read);
-        assert!(reads.iter().all(|read| read.size as usize <= size), "{reads:?}");
+        assert!(reads.iter().all(|read| read.size as usize <= max), "{reads:?}");
         assert!(!reads.is_empty());
     }
 }
@@ -197,35 +216,62 @@ fn sequence_of_reads_asks_for_more_and_more() {
     let sizes = sizes_of_reads(0, piece, 4 * MAX_AHEAD);
     assert_eq!(sizes[..5], [piece, 128 << 10, 256 << 10, MAX_AHEAD, MAX_AHEAD]);
     // Another sequence begins with less.
-    let sizes = sizes_of_reads(9 * MAX_AHEAD, piece, 9 * MAX_AHEAD + 3 * piece);
+    let sizes = sizes_of_reads(9 * MAX_AHEAD, piece, 9 * MAX_AHEAD + 2 * piece);
     assert_eq!(sizes, [piece, 128 << 10]);
 }
 
-/// Reads two pieces, after which the third needs no request.
+/// Does [`recorded_files`] with a transport that always has memory.
+fn with_memory(files: &Arc<Files>) -> (Vfs<TestSystem>, ModelTransport, Messages) {
+    recorded_with(files, |transport| transport.with_max_data(LARGE), |_, _| None)
+}
+
+/// Reads two pieces, the second of which needs no request.
 fn read_two(file: &OpenFile<TestSystem>, messages: &Messages) {
-    assert_eq!((read(file, 0, 100), read(file, 100, 100)), (100, 100));
-    taken::<ReadIn>(messages, Opcode::Read);
-    assert_eq!(read(file, 200, 100), 100);
-    assert!(taken::<ReadIn>(messages, Opcode::Read).is_empty());
+    assert_eq!(read(file, 0, 100), 100);
+    assert!(requests_of(messages, || assert_eq!(read(file, 200, 50), 50)) == 0);
+}
+
+/// Returns the number of read requests that an action makes.
+fn requests_of(messages: &Messages, action: impl FnOnce()) -> usize {
+    messages.lock().clear();
+    action();
+    taken::<ReadIn>(messages, Opcode::Read).len()
 }
 
 #[test]
-fn data_read_ahead_are_dropped_after_changes_and_in_time() {
-    let (vfs, transport, messages) = recorded(|_, _| None);
+fn cached_data_are_dropped_after_changes_and_in_time() {
+    let (vfs, _, messages) = with_memory(&Files::new(ramfs()));
     let (file, other) = (file(&vfs), open(&vfs, "/m/file", O_RDWR));
     read_two(&file, &messages);
     run(other.write_at(300, b"text")).expect("a write");
-    taken::<ReadIn>(&messages, Opcode::Read);
-    assert_eq!(read(&file, 300, 100), 100);
-    assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
+    // Bytes before the write stay cached.
     read_two(&file, &messages);
+    assert_eq!(requests_of(&messages, || assert_eq!(read(&file, 250, 100), 100)), 1);
     run(other.set_size(250)).expect("a size");
+    read_two(&file, &messages);
     assert_eq!((read(&file, 200, 100), read(&file, 250, 100)), (50, 0));
     run(other.set_size(1000)).expect("a size");
+    assert_eq!(read(&file, 200, 100), 100);
     read_two(&file, &messages);
-    transport.pass(1_000_000_000);
-    assert_eq!(read(&file, 300, 100), 100);
-    assert_eq!(taken::<ReadIn>(&messages, Opcode::Read).len(), 1);
+    MONOTONIC.set(MONOTONIC.get() + 1_000_000_000);
+    assert_eq!(requests_of(&messages, || assert_eq!(read(&file, 200, 50), 50)), 1);
+}
+
+#[test]
+fn cached_data_are_not_used_after_the_file_was_opened_again() {
+    let files = Files::with_validity(ramfs(), 1_000_000_000);
+    let (vfs, _, messages) = with_memory(&files);
+    let file = file(&vfs);
+    for flags in [O_RDWR, O_RDONLY, O_RDONLY] {
+        read_two(&file, &messages);
+        let other = open(&vfs, "/m/file", flags);
+        assert_eq!(requests_of(&messages, || assert_eq!(read(&file, 0, 100), 100)), 1);
+        assert_eq!(requests_of(&messages, || assert_eq!(read(&other, 0, 100), 100)), 0);
+    }
+    // The last opening frees the data.
+    drop(file);
+    let file = open(&vfs, "/m/file", O_RDONLY);
+    assert_eq!(requests_of(&messages, || assert_eq!(read(&file, 0, 100), 100)), 1);
 }
 
 /// Writes to a file and flushes it. Returns the results, and the number of `Flush` messages.
@@ -361,23 +407,15 @@ fn sync_leaves_to_close_what_it_has_not_done() {
 }
 
 #[test]
-fn data_read_ahead_are_dropped_when_the_server_stops_or_memory_is_short() {
-    let transport = ModelTransport::new(serve(&Files::new(ramfs())));
-    let client = Arc::new(run(FuseClient::connect(transport.clone())).expect("a connection"));
-    let vfs = mounted(Arc::clone(&client) as _);
+fn cached_data_are_dropped_when_memory_is_short() {
+    let (vfs, transport, messages) = with_memory(&Files::new(ramfs()));
     let file = file(&vfs);
-    let requests = || transport.submissions();
-    assert_eq!((read(&file, 0, 100), read(&file, 100, 100)), (100, 100));
-    let before = requests();
-    assert_eq!((read(&file, 200, 100), requests()), (100, before));
-    client.reclaim();
-    assert_eq!(read(&file, 300, 100), 100);
-    assert!(requests() > before);
-    let before = requests();
-    assert_eq!((read(&file, 400, 100), requests()), (100, before));
+    read_two(&file, &messages);
+    vfs.reclaim();
+    assert_eq!(requests_of(&messages, || assert_eq!(read(&file, 200, 50), 50)), 1);
     transport.stop();
     let mut memory = [MaybeUninit::uninit(); 100];
-    assert_eq!(run(file.read_at(500, &mut ReadBuffer::new(&mut memory))), Err(Errno::EIO));
+    assert_eq!(run(file.read_at(9000, &mut ReadBuffer::new(&mut memory))), Err(Errno::EIO));
 }
 
 #[test]

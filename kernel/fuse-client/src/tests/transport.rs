@@ -61,11 +61,6 @@ impl ModelTransport {
         self.state.lock().now += nanoseconds;
     }
 
-    /// Number of requests.
-    pub(super) fn submissions(&self) -> u64 {
-        self.state.lock().submissions
-    }
-
     /// The server handles messages that were sent only when a call waits for that.
     pub(super) fn be_late(&self) {
         self.state.lock().is_late = true;

@@ -37,8 +37,11 @@ pub(super) struct Permission {
     pub(super) readable: usize,
     /// Number of bytes from the start of the page that may be written while the current tick is `tick`.
     pub(super) writable: usize,
-    /// The [tick](System::tick) during which writes need not update the times of the file.
+    /// The [tick](System::tick) during which writes need not update the times of the file. For a page that
+    /// expires, the tick during which it may be read.
     pub(super) tick: u64,
+    /// True if the page is of a file on a server, which may change it.
+    pub(super) expires: bool,
 }
 
 impl Permission {
@@ -47,6 +50,12 @@ impl Permission {
     fn index(&self, offset: u64, limit: usize) -> Option<usize> {
         let index = offset.wrapping_sub(self.start);
         (index < limit as u64).then_some(to_usize(index))
+    }
+
+    /// Returns true if the page has not expired.
+    #[inline(always)]
+    fn is_valid<S: System>(&self) -> bool {
+        !self.expires || S::tick() == self.tick
     }
 
     /// Returns the range of `size` bytes from an offset in the file on, as indices in the page. Returns
@@ -131,6 +140,9 @@ impl<S: System> DirectPage<S> {
     pub(crate) fn try_read_byte(&self, offset: u64, byte: &mut MaybeUninit<u8>) -> Option<()> {
         let page = self.for_read()?.0.try_lock()?;
         let index = page.permission.index(offset, page.permission.readable)?;
+        if !page.permission.is_valid::<S>() {
+            return None;
+        }
         byte.write(page.bytes.as_ref()[index % PAGE_SIZE]);
         Some(())
     }
@@ -140,6 +152,9 @@ impl<S: System> DirectPage<S> {
     pub(crate) fn read(&self, offset: u64, buffer: &mut [MaybeUninit<u8>]) -> Option<()> {
         let page = self.for_read()?.0.lock();
         let range = page.permission.range(offset, buffer.len(), page.permission.readable)?;
+        if !page.permission.is_valid::<S>() {
+            return None;
+        }
         buffer.write_copy_of_slice(page.bytes.as_ref().get(range)?);
         Some(())
     }

@@ -11,11 +11,10 @@ use core::task::Poll;
 
 use hermit_abi::{O_CREAT, O_WRONLY};
 use hermit_interface::Errno;
-use hermit_io::ReadBuffer;
 
 use crate::impls::RamFs;
 use crate::interface::file_system::{
-    Call, Capabilities, EntriesPlus, Name, OpenInode, RenameFlags, Reply, WriteAt, Written,
+    Call, Capabilities, EntriesPlus, Name, OpenInode, ReadTarget, RenameFlags, Reply, WriteAt, Written,
 };
 use crate::interface::{Attr, DirEntry, Entry, FileSystem, Ino, Lookup, SetAttr, StatFs};
 use crate::testing::{TestSystem, run, vfs};
@@ -143,9 +142,9 @@ impl FileSystem<TestSystem> for Kept {
         call: &mut Call<'_, '_>,
         file: OpenInode,
         offset: u64,
-        buffer: &mut ReadBuffer<'_>,
-    ) -> Reply<()> {
-        self.ramfs.read(call, file, offset, buffer)
+        target: &mut dyn ReadTarget,
+    ) -> Reply<usize> {
+        self.ramfs.read(call, file, offset, target)
     }
 
     fn write(
