@@ -26,13 +26,12 @@ use hermit_base::try_alloc::try_extend;
 use hermit_interface::Errno;
 use lock_api::Mutex;
 
-use crate::interface::contents::{Contents, PAGE_BYTES, Times, Usage};
+use crate::interface::contents::{Contents, PAGE_BYTES, Usage};
 use crate::interface::file_system::{
     Call, Capabilities, FileSystem, Name, OpenInode, ReadTarget, RenameFlags, Reply, WriteAt, Written,
 };
 use crate::interface::system::{BLOCK_SIZE, Lock};
 use crate::interface::{Attr, DirEntry, Entry, Ino, Lookup, SetAttr, StatFs, System};
-use directory::Directory;
 pub use initramfs::UnpackError;
 use inode::{Body, Inode, NAME_SIZE};
 use table::{LockedSlot, Table};
@@ -56,10 +55,10 @@ impl<S: System> RamFs<S> {
     ///
     /// `ENOMEM`.
     pub fn new(max_size: u64) -> Result<Self, Errno> {
-        let now = S::now();
-        let root = || Body::Directory(Directory::new(Ino::ROOT), Times::new(now));
         let inodes = Table::new()?;
-        inodes.insert(|| Inode::new(root(), 0o755))?;
+        let root = inodes.reserve()?;
+        let body = Body::directory(root, S::now())?;
+        *inodes.lock(root)? = Some(Inode::new(body, 0o755));
         let usage = S::arc(Usage::new(max_size)).ok_or(Errno::ENOMEM)?;
         Ok(Self { usage, inodes, names: Mutex::new(()) })
     }
@@ -187,8 +186,8 @@ impl<S: System> FileSystem<S> for RamFs<S> {
 
     fn readlink(&self, _: &mut Call<'_, '_>, ino: Ino, target: &mut Vec<u8>) -> Reply<()> {
         Poll::Ready(self.with(ino, |inode| {
-            let Body::Symlink(text, _) = &inode.body else { return Err(Errno::EINVAL) };
-            Ok(try_extend(target, text)?)
+            let Body::Symlink(link) = &inode.body else { return Err(Errno::EINVAL) };
+            Ok(try_extend(target, &link.target)?)
         }))
     }
 

@@ -75,16 +75,6 @@ struct State<S: System> {
     validity: Option<Validity>,
 }
 
-/// A part of the attributes of a file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ContentsAttr {
-    /// Size in bytes.
-    pub(crate) size: u64,
-    /// Allocated bytes, including those of the base.
-    pub(crate) allocated: u64,
-    pub(crate) times: Times,
-}
-
 /// Result of a transfer on the fast path.
 #[derive(Debug)]
 pub struct Transfer<S: System> {
@@ -299,13 +289,14 @@ impl<S: System> Contents<S> {
         state
     }
 
-    /// Returns the part of the attributes that the contents have.
-    #[inline]
-    pub(crate) fn attr(&self) -> ContentsAttr {
+    /// Calls `make` with the part of the attributes that the contents have: the size in bytes, the allocated
+    /// bytes including those of the base, and the times. The lock is held meanwhile.
+    #[inline(always)]
+    pub(crate) fn with_attr<T>(&self, make: impl FnOnce(u64, u64, &Times) -> T) -> T {
         let state = self.state.lock();
         let base = (state.base.len() as u64).next_multiple_of(512);
         let allocated = state.pages.count().pages * PAGE_BYTES + base;
-        ContentsAttr { size: state.size, allocated, times: state.times }
+        make(state.size, allocated, &state.times)
     }
 
     /// Changes the times of the file.

@@ -16,8 +16,9 @@ use core::hash::{BuildHasher as _, Hasher as _};
 use hashbrown::DefaultHashBuilder;
 use hermit_interface::{Errno, to_usize};
 
+use crate::interface::contents::Times;
 use crate::interface::short_string::is_same;
-use crate::interface::{FileType, Ino};
+use crate::interface::{FileType, Ino, Time};
 
 pub(super) use entry_name::EntryName;
 
@@ -80,6 +81,7 @@ pub(super) struct Directory {
     /// True if the directory has a counted reference to its parent, because `..` must lead there even after
     /// the directory was removed.
     pub(super) keeps_parent: bool,
+    pub(super) times: Times,
     root: Node,
     len: u64,
     hasher: DefaultHashBuilder,
@@ -101,9 +103,9 @@ const fn child(key: u64, shift: u32) -> usize {
 
 impl Directory {
     /// An empty directory.
-    pub(super) fn new(parent: Ino) -> Self {
-        let hasher = DefaultHashBuilder::default();
-        Self { parent, keeps_parent: false, root: Node::empty(), len: 0, hasher }
+    pub(super) fn new(parent: Ino, now: Time) -> Self {
+        let (times, hasher) = (Times::new(now), DefaultHashBuilder::default());
+        Self { parent, keeps_parent: false, times, root: Node::empty(), len: 0, hasher }
     }
 
     /// Returns true if there is no entry.
@@ -133,6 +135,17 @@ impl Directory {
         let hash = self.hash(name);
         let entries = self.root.list(hash);
         position(entries, hash, name).map(|position| &entries[position]).ok_or(Errno::ENOENT)
+    }
+
+    /// Adds an entry with a new name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prepare`].
+    #[inline(always)]
+    pub(super) fn add(&mut self, name: EntryName, target: (Ino, FileType)) -> Result<(), Errno> {
+        let vacancy = self.prepare(&name)?;
+        self.insert(vacancy, name, target)
     }
 
     /// Makes room for an entry with a new name, so that [`Self::insert`] needs no memory.

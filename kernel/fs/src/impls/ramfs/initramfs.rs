@@ -1,12 +1,10 @@
 //! Unpacks the initramfs, a tar archive, into a ramfs.
 
-use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
 use hermit_interface::tar::{self, Content, EntryPath, TarError};
 
 use super::RamFs;
 use super::inode::Body;
-use crate::interface::contents::Times;
 use crate::interface::file_system::{FileSystem, Name};
 use crate::interface::{FileType, Ino, System, Time};
 
@@ -74,20 +72,19 @@ impl<S: System> RamFs<S> {
             (Ok(_), _) => self.remove_file(name)?,
             (Err(_), _) => {}
         }
+        let now = S::now();
         let (body, permissions) = match (entry.content, target) {
             (Content::File(contents), _) => {
-                (Body::File(self.new_contents(contents, S::now())?), entry.permissions)
+                (Body::File(self.new_contents(contents, now)?), entry.permissions)
             }
-            (Content::Symlink(target), _) => {
-                (Body::Symlink(try_to_vec(target)?.into_boxed_slice(), Times::new(S::now())), 0o777)
-            }
+            (Content::Symlink(target), _) => (Body::symlink(target, now)?, 0o777),
             (_, Some(target)) => {
                 self.forget(self.add_link(target, name)?.attr.ino, 1);
                 return Ok(());
             }
             _ => return self.add_subdirectory(name).map(drop),
         };
-        let ino = self.add(name, |_| body, permissions)?.attr.ino;
+        let ino = self.add(name, body, permissions, now)?;
         self.forget(ino, 1);
         self.set_attributes(ino, entry)
     }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use hermit_base::try_alloc::{TryBox, try_to_vec};
 use hermit_interface::Errno;
 
 use super::directory::Directory;
@@ -28,29 +29,56 @@ pub(super) struct Inode<S: System> {
     pub(super) body: Body<S>,
 }
 
-/// Contents of an inode, by its type.
+/// Contents of an inode, by its type. They are on the heap, so that an inode is small: it is moved when it is
+/// created and freed.
 #[derive(Debug)]
 pub(super) enum Body<S: System> {
     File(Arc<Contents<S>>),
-    Directory(Directory, Times),
-    Symlink(Box<[u8]>, Times),
+    Directory(TryBox<Directory>),
+    Symlink(TryBox<Symlink>),
+}
+
+/// A symbolic link.
+#[derive(Debug)]
+pub(super) struct Symlink {
+    pub(super) target: Box<[u8]>,
+    times: Times,
 }
 
 impl<S: System> Body<S> {
     pub(super) const fn file_type(&self) -> FileType {
         match self {
             Self::File(_) => FileType::Regular,
-            Self::Directory(..) => FileType::Directory,
-            Self::Symlink(..) => FileType::Symlink,
+            Self::Directory(_) => FileType::Directory,
+            Self::Symlink(_) => FileType::Symlink,
         }
+    }
+
+    /// Creates the body of an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn directory(parent: Ino, now: Time) -> Result<Self, Errno> {
+        Ok(Self::Directory(TryBox::try_new(Directory::new(parent, now))?))
+    }
+
+    /// Creates the body of a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn symlink(target: &[u8], now: Time) -> Result<Self, Errno> {
+        let target = try_to_vec(target)?.into_boxed_slice();
+        Ok(Self::Symlink(TryBox::try_new(Symlink { target, times: Times::new(now) })?))
     }
 
     /// Returns the number of bytes that the body uses of the file system's limit. Contents of a file count
     /// their pages themselves.
-    pub(super) const fn charged(&self) -> u64 {
+    pub(super) fn charged(&self) -> u64 {
         match self {
-            Self::File(_) | Self::Directory(..) => 0,
-            Self::Symlink(target, _) => target.len() as u64,
+            Self::File(_) | Self::Directory(_) => 0,
+            Self::Symlink(link) => link.target.len() as u64,
         }
     }
 }
@@ -58,7 +86,7 @@ impl<S: System> Body<S> {
 impl<S: System> Inode<S> {
     /// Creates an inode with one name and one reference.
     pub(super) const fn new(body: Body<S>, permissions: u32) -> Self {
-        let nlink = if matches!(body, Body::Directory(..)) { 2 } else { 1 };
+        let nlink = if matches!(body, Body::Directory(_)) { 2 } else { 1 };
         Self { permissions, nlink, references: 1, body }
     }
 
@@ -71,32 +99,14 @@ impl<S: System> Inode<S> {
         self.nlink == 0 && self.references == 0
     }
 
-    /// Returns the size and the allocated space in bytes, and the times.
-    #[inline]
-    fn sizes_and_times(&self) -> (u64, u64, Times) {
-        match &self.body {
-            Body::File(contents) => {
-                let attr = contents.attr();
-                (attr.size, attr.allocated, attr.times)
-            }
-            Body::Directory(directory, times) => (directory.len() * ENTRY_SIZE, 0, *times),
-            Body::Symlink(target, times) => (target.len() as u64, 0, *times),
-        }
-    }
-
     /// Changes the times of the inode.
     #[inline]
     pub(super) fn change_times(&mut self, change: impl FnOnce(&mut Times)) {
         match &mut self.body {
             Body::File(contents) => contents.change_times(change),
-            Body::Directory(_, times) | Body::Symlink(_, times) => change(times),
+            Body::Directory(directory) => change(&mut directory.times),
+            Body::Symlink(link) => change(&mut link.times),
         }
-    }
-
-    /// Records a change of the entries of this directory.
-    #[inline]
-    pub(super) fn note_modified(&mut self, now: Time) {
-        self.change_times(|times| times.modified(now));
     }
 
     /// Records a change of the inode, but not of its contents.
@@ -113,22 +123,30 @@ impl<S: System> Inode<S> {
 
     #[inline(always)]
     pub(super) fn attr(&self, ino: Ino) -> Attr {
-        let (size, allocated, Times { atime, mtime, ctime, btime, .. }) = self.sizes_and_times();
-        Attr {
+        let of = |file_type: FileType, size, allocated, times: &Times| Attr {
             ino,
             number: ino.0,
-            mode: self.file_type().mode() | self.permissions,
+            mode: file_type.mode() | self.permissions,
             nlink: self.nlink,
             uid: 0,
             gid: 0,
             size,
             blocks: allocated / 512,
             block_size: BLOCK_SIZE,
-            atime,
-            mtime,
-            ctime,
-            btime,
+            atime: times.atime,
+            mtime: times.mtime,
+            ctime: times.ctime,
+            btime: times.btime,
             validity: 0,
+        };
+        match &self.body {
+            Body::File(contents) => {
+                contents.with_attr(|size, allocated, times| of(FileType::Regular, size, allocated, times))
+            }
+            Body::Directory(directory) => {
+                of(FileType::Directory, directory.len() * ENTRY_SIZE, 0, &directory.times)
+            }
+            Body::Symlink(link) => of(FileType::Symlink, link.target.len() as u64, 0, &link.times),
         }
     }
 
@@ -137,7 +155,7 @@ impl<S: System> Inode<S> {
     fn contents(&self) -> Option<Arc<Contents<S>>> {
         match &self.body {
             Body::File(contents) => Some(Arc::clone(contents)),
-            Body::Directory(..) | Body::Symlink(..) => None,
+            Body::Directory(_) | Body::Symlink(_) => None,
         }
     }
 
@@ -147,7 +165,7 @@ impl<S: System> Inode<S> {
     ///
     /// `EISDIR` for a directory, `EINVAL` for a symbolic link.
     pub(super) fn file(&self) -> Result<Arc<Contents<S>>, Errno> {
-        let is_directory = matches!(self.body, Body::Directory(..));
+        let is_directory = matches!(self.body, Body::Directory(_));
         self.contents().ok_or(if is_directory { Errno::EISDIR } else { Errno::EINVAL })
     }
 
@@ -156,10 +174,10 @@ impl<S: System> Inode<S> {
     /// # Errors
     ///
     /// `ENOTDIR`.
-    pub(super) const fn directory(&mut self) -> Result<&mut Directory, Errno> {
+    pub(super) fn directory(&mut self) -> Result<&mut Directory, Errno> {
         match &mut self.body {
-            Body::Directory(directory, _) => Ok(directory),
-            Body::File(_) | Body::Symlink(..) => Err(Errno::ENOTDIR),
+            Body::Directory(directory) => Ok(directory),
+            Body::File(_) | Body::Symlink(_) => Err(Errno::ENOTDIR),
         }
     }
 
@@ -168,7 +186,7 @@ impl<S: System> Inode<S> {
     /// # Errors
     ///
     /// `ENOTDIR`, `ENOENT` if the directory was removed.
-    pub(super) const fn existing_directory(&mut self) -> Result<&mut Directory, Errno> {
+    pub(super) fn existing_directory(&mut self) -> Result<&mut Directory, Errno> {
         if self.nlink == 0 {
             return Err(Errno::ENOENT);
         }

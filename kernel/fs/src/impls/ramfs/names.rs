@@ -8,28 +8,19 @@
 use alloc::sync::Arc;
 use core::ops::ControlFlow;
 
-use hermit_base::try_alloc::try_to_vec;
 use hermit_interface::Errno;
 
 use super::RamFs;
-use super::directory::{Directory, DirectoryEntry, EntryName, Removed, Vacancy};
+use super::directory::{DirectoryEntry, EntryName, Removed, Vacancy};
 use super::inode::{Body, Inode, NAME_SIZE};
 use super::table::LockedSlot;
-use crate::interface::contents::{Contents, Times};
+use crate::interface::contents::Contents;
 use crate::interface::file_system::Name;
-use crate::interface::{DirEntry, Entry, FileType, Ino, System, Time};
+use crate::interface::types::FOREVER;
+use crate::interface::{Attr, DirEntry, Entry, FileType, Ino, System, Time};
 
 /// Maximum number of names of an inode.
 const MAX_LINKS: u32 = u32::MAX - 1;
-
-/// A new inode, and the name and time for its entry.
-#[derive(Debug)]
-struct NewInode {
-    ino: Ino,
-    file_type: FileType,
-    name: EntryName,
-    now: Time,
-}
 
 impl<S: System> RamFs<S> {
     pub(super) fn find(&self, entry: Name<'_>) -> Result<Entry<S>, Errno> {
@@ -59,68 +50,69 @@ impl<S: System> RamFs<S> {
 
     #[inline(always)]
     pub(super) fn add_file(&self, entry: Name<'_>, permissions: u32) -> Result<Entry<S>, Errno> {
-        let contents = self.new_contents(&[], S::coarse_now())?;
-        self.add(entry, |_| Body::File(contents), permissions)
+        let now = S::coarse_now();
+        let contents = self.new_contents(&[], now)?;
+        let ino = self.add(entry, Body::File(Arc::clone(&contents)), permissions, now)?;
+        // The attributes are known without another lock. The entry is constructed where the caller needs it.
+        let attr = Attr::of_empty(ino, FileType::Regular.mode() | permissions, 1, now);
+        Ok(Entry { attr, validity: FOREVER, contents: Some(contents) })
     }
 
     /// Creates the contents of a file.
+    #[inline]
     pub(super) fn new_contents(&self, base: &'static [u8], now: Time) -> Result<Arc<Contents<S>>, Errno> {
         Contents::new(base, &self.usage, now).ok_or(Errno::ENOMEM)
     }
 
     pub(super) fn add_directory(&self, entry: Name<'_>, permissions: u32) -> Result<Entry<S>, Errno> {
-        let body = |now| Body::Directory(Directory::new(entry.parent), Times::new(now));
-        self.add(entry, body, permissions)
+        let now = S::coarse_now();
+        let ino = self.add(entry, Body::directory(entry.parent, now)?, permissions, now)?;
+        let attr = Attr::of_empty(ino, FileType::Directory.mode() | permissions, 2, now);
+        Ok(Entry::new(attr, FOREVER))
     }
 
     pub(super) fn add_symlink(&self, entry: Name<'_>, target: &[u8]) -> Result<Entry<S>, Errno> {
-        let target = try_to_vec(target)?.into_boxed_slice();
-        self.add(entry, |now| Body::Symlink(target, Times::new(now)), 0o777)
+        let now = S::coarse_now();
+        let ino = self.add(entry, Body::symlink(target, now)?, 0o777, now)?;
+        let attr = Attr::of_empty(ino, FileType::Symlink.mode() | 0o777, 1, now);
+        Ok(Entry::new(Attr { size: target.len() as u64, ..attr }, FOREVER))
     }
 
-    /// Creates an inode with a name.
-    #[inline(always)]
+    /// Creates an inode with a name, and with one reference, which the caller gets. Whatever needs memory is
+    /// allocated before the names are locked.
+    #[inline]
     pub(super) fn add(
         &self,
         entry: Name<'_>,
-        body: impl FnOnce(Time) -> Body<S>,
+        body: Body<S>,
         permissions: u32,
-    ) -> Result<Entry<S>, Errno> {
-        let new = self.new_inode(entry.name, body, permissions)?;
-        let ino = new.ino;
-        let names = self.names.lock();
-        let added = self.insert_new(entry, new);
-        drop(names);
-        // If the entry could not be added, the inode is freed.
-        added.inspect_err(|_| self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0)))?;
-        self.with(ino, |inode| Ok(inode.entry(ino)))
-    }
-
-    /// Creates an inode and a copy of its name. This may allocate memory, so the names are not locked.
-    #[inline]
-    fn new_inode(
-        &self,
-        name: &[u8],
-        body: impl FnOnce(Time) -> Body<S>,
-        permissions: u32,
-    ) -> Result<NewInode, Errno> {
-        let now = S::coarse_now();
-        let name = EntryName::new(name)?;
-        let body = body(now);
+        now: Time,
+    ) -> Result<Ino, Errno> {
+        let name = EntryName::new(entry.name)?;
         let (file_type, size) = (body.file_type(), NAME_SIZE + body.charged());
         self.usage.charge(size)?;
         let inserted = self.inodes.insert(|| Inode::new(body, permissions));
         let ino = inserted.inspect_err(|_| self.usage.release(size))?;
-        Ok(NewInode { ino, file_type, name, now })
+        let names = self.names.lock();
+        let added = self.with(entry.parent, |parent| {
+            let directory = parent.existing_directory()?;
+            directory.add(name, (ino, file_type))?;
+            directory.times.modified(now);
+            parent.nlink += u32::from(file_type == FileType::Directory);
+            Ok(())
+        });
+        drop(names);
+        match added {
+            Ok(()) => Ok(ino),
+            Err(error) => Err(self.free_new(ino, error)),
+        }
     }
 
-    /// Adds an entry for a new inode. Names are locked.
-    fn insert_new(&self, entry: Name<'_>, new: NewInode) -> Result<(), Errno> {
-        let NewInode { ino, file_type, name, now } = new;
-        self.with(entry.parent, |parent| {
-            let vacancy = parent.existing_directory()?.prepare(entry.name)?;
-            insert(parent, vacancy, name, (ino, file_type), now)
-        })
+    /// Frees a new inode for which no entry could be added, and returns the error.
+    #[cold]
+    fn free_new(&self, ino: Ino, error: Errno) -> Errno {
+        self.update(ino, |inode| (inode.nlink, inode.references) = (0, 0));
+        error
     }
 
     /// Checks that an entry can be added, and makes room for it. Names are locked.
@@ -142,9 +134,10 @@ impl<S: System> RamFs<S> {
     /// Removes an entry. Names are locked.
     pub(super) fn remove_entry(&self, entry: Name<'_>, now: Time) -> Result<Removed, Errno> {
         self.with(entry.parent, |inode| {
-            let removed = inode.directory()?.remove(entry.name)?;
+            let directory = inode.directory()?;
+            let removed = directory.remove(entry.name)?;
+            directory.times.modified(now);
             inode.nlink -= u32::from(removed.file_type == FileType::Directory);
-            inode.note_modified(now);
             Ok(removed)
         })
     }
@@ -201,8 +194,9 @@ impl<S: System> RamFs<S> {
         name: &[u8],
         now: Time,
     ) -> Result<(Ino, LockedSlot<'_, S, Inode<S>>), Errno> {
-        let ino = parent.directory()?.remove_file(name)?.ino;
-        parent.note_modified(now);
+        let directory = parent.directory()?;
+        let ino = directory.remove_file(name)?.ino;
+        directory.times.modified(now);
         let mut slot = self.inodes.lock(ino)?;
         let inode = slot.as_mut().ok_or(Errno::ENOENT)?;
         inode.nlink -= 1;
@@ -296,9 +290,10 @@ fn insert<S: System>(
     target: (Ino, FileType),
     now: Time,
 ) -> Result<(), Errno> {
-    parent.directory()?.insert(vacancy, name, target)?;
+    let directory = parent.directory()?;
+    directory.insert(vacancy, name, target)?;
+    directory.times.modified(now);
     parent.nlink += u32::from(target.1 == FileType::Directory);
-    parent.note_modified(now);
     Ok(())
 }
 

@@ -103,8 +103,9 @@ impl<S: System> RamFs<S> {
         // always has a name. If both inodes are directories, the number of subdirectories of the new parent
         // does not change.
         self.with(to.parent, |inode| {
-            inode.note_modified(now);
-            inode.directory()?.replace(to.name, ino, file_type)
+            let directory = inode.directory()?;
+            directory.times.modified(now);
+            directory.replace(to.name, ino, file_type)
         })?;
         self.set_parent(ino, to.parent, now);
         self.remove_entry(from, now)?;
@@ -134,8 +135,9 @@ impl<S: System> RamFs<S> {
         self.with(entry.parent, |inode| {
             inode.nlink += u32::from(after.1 == FileType::Directory);
             inode.nlink -= u32::from(before.1 == FileType::Directory);
-            inode.note_modified(now);
-            inode.directory()?.replace(entry.name, after.0, after.1)
+            let directory = inode.directory()?;
+            directory.times.modified(now);
+            directory.replace(entry.name, after.0, after.1)
         })?;
         self.set_parent(after.0, entry.parent, now);
         Ok(())

@@ -121,13 +121,23 @@ impl<S: System, T> Table<S, T> {
     /// `ENOSPC` if there are 2^24 inodes, `ENOMEM`.
     #[inline]
     pub(super) fn insert(&self, make: impl FnOnce() -> T) -> Result<Ino, Errno> {
-        let (ino, mut slot) = self.allocate()?;
-        *slot = Some(make());
+        let (ino, slot) = self.allocate()?;
+        *slot.slot.lock() = Some(make());
         Ok(ino)
     }
 
-    /// Allocates a number and locks its slot.
-    fn allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), Errno> {
+    /// Allocates a number. The caller stores the inode in its slot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::insert`].
+    pub(super) fn reserve(&self) -> Result<Ino, Errno> {
+        self.allocate().map(|(ino, _)| ino)
+    }
+
+    /// Allocates a number. Returns it with its slot.
+    #[inline(always)]
+    fn allocate(&self) -> Result<(Ino, &TableSlot<S, T>), Errno> {
         loop {
             match self.try_allocate() {
                 Ok(allocated) => return Ok(allocated),
@@ -136,10 +146,9 @@ impl<S: System, T> Table<S, T> {
         }
     }
 
-    /// Allocates a number and locks its slot. If a chunk must be allocated first, the error is the number
-    /// that needs it.
+    /// Allocates a number. If a chunk must be allocated first, the error is the number that needs it.
     #[inline(always)]
-    fn try_allocate(&self) -> Result<(Ino, LockedSlot<'_, S, T>), u64> {
+    fn try_allocate(&self) -> Result<(Ino, &TableSlot<S, T>), u64> {
         let mut free = self.free.lock();
         let is_released = free.released != NO_NUMBER;
         let number = if is_released { free.released } else { free.unused };
@@ -151,10 +160,11 @@ impl<S: System, T> Table<S, T> {
             free.unused += 1;
         }
         drop(free);
-        Ok((Ino(number), found.slot.lock()))
+        Ok((Ino(number), found))
     }
 
     /// Allocates the chunk of a number.
+    #[cold]
     fn add_slot(&self, number: u64) -> Result<(), Errno> {
         let (directory, chunk, _) = position(number);
         let directory = self.directories.get(directory).ok_or(Errno::ENOSPC)?;

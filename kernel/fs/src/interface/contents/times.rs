@@ -37,7 +37,11 @@ impl Times {
     /// `now` is returned.
     #[inline]
     fn time_of_change(&self, now: Time) -> Time {
-        let is_overtaken = now < self.ctime && self.ctime.seconds - now.seconds <= 1;
+        let is_overtaken = match self.ctime.seconds.wrapping_sub(now.seconds) {
+            0 => now.nanoseconds < self.ctime.nanoseconds,
+            1 => true,
+            _ => false,
+        };
         if is_overtaken { self.ctime } else { now }
     }
 

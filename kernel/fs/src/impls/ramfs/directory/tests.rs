@@ -9,7 +9,7 @@ use hermit_interface::Errno;
 use proptest::prelude::*;
 
 use super::{Directory, DirectoryEntry, EntryName, LAST_SHIFT, MAX_LIST, Node, Removed, SEQUENCE};
-use crate::interface::{FileType, Ino};
+use crate::interface::{FileType, Ino, Time};
 
 fn add(directory: &mut Directory, name: &str, ino: u64) -> Result<(), Errno> {
     let vacancy = directory.prepare(name.as_bytes())?;
@@ -34,7 +34,7 @@ fn names(directory: &Directory) -> Vec<String> {
 proptest! {
     #[test]
     fn directory_behaves_as_a_map(steps in prop::collection::vec((0..100_u64, 0..5_u8), 1..if cfg!(miri) { 40 } else { 300 })) {
-        let (mut directory, mut map) = (Directory::new(Ino::ROOT), BTreeMap::new());
+        let (mut directory, mut map) = (Directory::new(Ino::ROOT, Time::default()), BTreeMap::new());
         for (number, step) in steps {
             let name = format!("name{number}");
             match step {
@@ -70,7 +70,7 @@ proptest! {
 #[test]
 fn entries_that_stay_are_read_once_whatever_comes_and_goes() {
     const COUNT: usize = if cfg!(miri) { 60 } else { 1000 };
-    let mut directory = Directory::new(Ino::ROOT);
+    let mut directory = Directory::new(Ino::ROOT, Time::default());
     for number in 0..COUNT as u64 {
         add(&mut directory, &format!("stays{number}"), number).unwrap();
     }
@@ -102,7 +102,7 @@ fn longest(node: &Node) -> usize {
 
 #[test]
 fn lists_stay_short_and_names_of_one_hash_are_told_apart() {
-    let mut directory = Directory::new(Ino::ROOT);
+    let mut directory = Directory::new(Ino::ROOT, Time::default());
     for number in 0..if cfg!(miri) { 200 } else { 10_000 } {
         add(&mut directory, &format!("{number}"), number).unwrap();
     }
