@@ -1,10 +1,13 @@
 //! The command line.
 
+pub mod patch_config;
+pub mod setup;
+
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-use crate::{crates, image, run, runner, setup};
+use crate::{image, run, runner};
 
 /// Builds, boots and tests programs as virtual-machine images.
 #[derive(Debug, Parser)]
@@ -28,7 +31,7 @@ pub enum Command {
     #[command(disable_help_flag = true)]
     Uhyve(Forwarded),
     /// Configure cargo in another workspace for crates that are patched for the target
-    PatchConfig(crates::Arguments),
+    PatchConfig(patch_config::Arguments),
     /// Run the tests: lints and all rings, or only the rings named
     #[command(disable_help_flag = true)]
     Test(Forwarded),

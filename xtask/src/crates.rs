@@ -21,7 +21,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::usage::usage_error;
 use crate::{setup, workspace};
 pub use catalog::Catalog;
 use catalog::CratePatch;
@@ -31,37 +30,28 @@ pub(crate) use graph::names;
 use graph::{Graph, Purpose};
 pub use source::{fetch, locked};
 
-/// Options of `patch-config`.
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Prints what to add to .cargo/config.toml of the workspace, at its top. Cargo then records patched crates in \
-                  Cargo.lock as local packages. Run it again after dependencies have changed."
-)]
-pub struct Arguments {
-    /// Folder of the crate or workspace
-    #[arg(value_name = "PATH", default_value = ".")]
-    folder: PathBuf,
+/// Configuration of a workspace for cargo, written to a file.
+#[derive(Debug)]
+pub struct WorkspaceConfiguration {
+    /// Messages about dependencies that have no patch for their version.
+    pub warnings: Vec<String>,
+    /// The workspace's own configuration file.
+    pub file: PathBuf,
+    /// Lines to add to `file`. `None` if no dependency needs a patch.
+    pub include: Option<String>,
 }
 
-/// Writes the configuration of a workspace for cargo, and prints how to use it.
-pub fn main(arguments: &Arguments) -> Result<()> {
-    if !arguments.folder.join("Cargo.toml").is_file() {
-        return Err(usage_error(format!("there is no Cargo.toml in {}", arguments.folder.display())));
-    }
-    let graph = Graph::of(&arguments.folder, &[], Purpose::ProgramsAndTests)?;
+/// Writes the configuration that makes cargo's own commands in a workspace use patched crates. `folder` is
+/// that of the workspace or of one of its crates.
+pub fn configure_workspace(folder: &Path) -> Result<WorkspaceConfiguration> {
+    let graph = Graph::of(folder, &[], Purpose::ProgramsAndTests)?;
     let selection = Selection::new(&graph, &Catalog::read()?, |_| true)?;
-    for note in selection.notes.iter().chain(&selection.warnings) {
-        eprintln!("warning: {note}");
-    }
     let configuration = Configuration::of_workspace(&graph.root, &selection.copies)?;
-    if selection.copies.is_empty() {
-        eprintln!("No dependency needs a patch.");
-        return Ok(());
-    }
-    let file = graph.root.join(".cargo/config.toml");
-    eprintln!("Add this to {}, at its top, before any [section]:\n", file.display());
-    println!("{}", configuration.include());
-    Ok(())
+    Ok(WorkspaceConfiguration {
+        warnings: [selection.notes, selection.warnings].concat(),
+        file: graph.root.join(".cargo/config.toml"),
+        include: (!selection.copies.is_empty()).then(|| configuration.include()),
+    })
 }
 
 /// Makes a build for the guest use patched dependencies: those of the program in `folder`, or of these

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use clap::Parser;
 use xtask::cargo::TOOLS_PROFILE;
-use xtask::cli::{Arguments, Command};
-use xtask::{crates, exit, image, process, run, runner, setup, temporary, workspace};
+use xtask::cli::{Arguments, Command, patch_config, setup};
+use xtask::{exit, image, process, run, runner, temporary, workspace};
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => exit::of_guest(run::main(&arguments)),
         Command::Image(arguments) => exit::of_command(image::main(&arguments)),
         Command::Uhyve(forwarded) => exit::of_guest(run::exec_uhyve_with(&forwarded.arguments)),
-        Command::PatchConfig(arguments) => exit::of_command(crates::main(&arguments)),
+        Command::PatchConfig(arguments) => exit::of_command(patch_config::main(&arguments)),
         Command::Runner(arguments) => exit::of_guest(runner::main(&arguments)),
         Command::Test(_)
         | Command::Bench(_)

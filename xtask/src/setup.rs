@@ -43,7 +43,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::target::{BARE_TARGET, FloatAbi, GUEST_TARGET, SOFT_FLOAT_TARGET, UHYVE_TARGET};
 use crate::toolchain::Toolchain;
-use crate::uhyve::Uhyve;
 use crate::{cargo, process, workspace};
 use progress::{Cost, Progress, Task};
 use record::{Addition, Record};
@@ -72,53 +71,6 @@ const UHYVE_COST: Cost = Cost { seconds: 32.0, large: &[("uhyve", 22.0)] };
 
 /// CPU time of the build of kernel, network stack and program, in seconds.
 const PROGRAM_SECONDS: f64 = 60.0;
-
-/// Options of `setup`.
-#[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Remove from the toolchain, and from cargo's configuration, what setup added
-    #[arg(long)]
-    remove: bool,
-    /// Add the runner, and the flag that lets panics unwind, to cargo's configuration: ~/.cargo/config.toml
-    #[arg(long, conflicts_with = "remove")]
-    configure: bool,
-    /// Install the C library for the target, which otherwise the first program that compiles C does
-    #[arg(long, conflicts_with = "remove")]
-    c: bool,
-}
-
-/// Installs the libraries and tools that builds need, or removes them.
-pub fn main(arguments: &Arguments) -> Result<()> {
-    if arguments.remove {
-        return remove();
-    }
-    ensure()?;
-    // An error is not fatal yet: a read-only toolchain keeps the kernel that it has.
-    let kernel = install_kernel();
-    match Uhyve::check(uhyve()?) {
-        Ok(uhyve) if uhyve.is_fast => eprintln!("Programs run in uhyve:\n{}", uhyve.report),
-        _ if packages::QEMU.is_installed() => {}
-        _ => {
-            if let Err(error) = packages::QEMU.ensure() {
-                eprintln!("warning: {error:#}");
-            }
-        }
-    }
-    match kernel {
-        Ok(()) => eprintln!("Setup is complete."),
-        Err(error) => eprintln!(
-            "warning: {error:#}\nSetup is complete, but for the kernel of crates that do not depend on hermit-sys."
-        ),
-    }
-    let toolchain = Toolchain::detect()?;
-    if arguments.c {
-        c_library::ensure(&toolchain)?;
-    }
-    if arguments.configure {
-        return configuration::add(&toolchain);
-    }
-    configuration::explain(&toolchain)
-}
 
 /// Makes sure that everything that builds need is installed. Commands call it first.
 pub fn ensure() -> Result<()> {
@@ -384,9 +336,19 @@ pub fn ensure_with_qemu() -> Result<()> {
     packages::QEMU.ensure()
 }
 
+/// Adds the runner and the flags of programs to the user's configuration of cargo. [`ensure`] must run first.
+pub fn add_configuration() -> Result<()> {
+    configuration::add(&Toolchain::detect()?)
+}
+
+/// Prints the lines that [`add_configuration`] would add.
+pub fn explain_configuration() -> Result<()> {
+    configuration::explain(&Toolchain::detect()?)
+}
+
 /// Removes everything that set-up added to the toolchain. Packages of the host's distribution stay, because
 /// other programs may use them by now.
-fn remove() -> Result<()> {
+pub fn remove() -> Result<()> {
     let toolchain = Toolchain::detect()?;
     let record = Record::open(&toolchain)?;
     for target in [GUEST_TARGET, SOFT_FLOAT_TARGET, BARE_TARGET] {
