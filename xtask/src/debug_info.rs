@@ -104,7 +104,7 @@ mod tests {
         fs::write(&source, "fn main() {}").unwrap();
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
         rustc.args(["-g", "-o"]).arg(folder.path().join("program")).arg(&source);
-        crate::process::output(&mut rustc).unwrap();
+        hermit_toolchain::process::output(&mut rustc).unwrap();
         fs::read(folder.path().join("program")).unwrap()
     }
 

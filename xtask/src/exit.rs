@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use hermit_interface::exit::NOT_STARTED;
-
-use crate::usage::UsageError;
+use hermit_toolchain::usage::UsageError;
 
 /// Exit code for an invalid command line, as clap has it.
 const USAGE: u8 = 2;

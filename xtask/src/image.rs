@@ -18,6 +18,9 @@ use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::port_forward::{PortForward, Protocol};
 use hermit_options::open::Opener;
 use hermit_options::root::Initramfs;
+use hermit_toolchain::quote::shell_word;
+use hermit_toolchain::setup;
+use hermit_toolchain::usage::usage_error;
 use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
@@ -26,9 +29,6 @@ use crate::debug_info::without_debug_info;
 use crate::network;
 use crate::program::{self, Found, Program};
 use crate::qemu::{PCI_BALLOON, debug_console};
-use crate::quote::shell_word;
-use crate::setup;
-use crate::usage::usage_error;
 
 /// Options of `image`.
 #[derive(Debug, clap::Args)]

@@ -95,7 +95,7 @@ enum Verdict {
 #[cfg(test)]
 mod tests {
     use super::{TEST_LIST, Test, is_test_executable};
-    use crate::workspace;
+    use hermit_toolchain::workspace;
     use std::fs;
 
     #[test]

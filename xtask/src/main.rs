@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result};
 use clap::Parser;
-use xtask::cargo::TOOLS_PROFILE;
+use hermit_toolchain::cargo::TOOLS_PROFILE;
+use hermit_toolchain::{process, workspace};
 use xtask::cli::{Arguments, Command, patch_config, setup};
-use xtask::{exit, image, process, run, runner, temporary, workspace};
+use xtask::{exit, image, run, runner, temporary};
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, bail};
 use hermit_interface::{boot_image, image};
-
-use crate::build::{self, BuildOptions};
-use crate::package::{Binary, Package};
-use crate::target::FloatAbi;
-use crate::usage::usage_error;
-use crate::workspace;
+use hermit_toolchain::build::{self, BuildOptions};
+use hermit_toolchain::package::{Binary, Package};
+use hermit_toolchain::target::FloatAbi;
+use hermit_toolchain::usage::usage_error;
+use hermit_toolchain::workspace;
 
 /// Options of commands that take a program.
 #[derive(Debug, Default, clap::Args)]

@@ -14,7 +14,7 @@ pub(crate) use guest::PCI_BALLOON;
 pub use guest::{Accelerator, Board, Guest};
 pub use process::End;
 
-use crate::setup::packages;
+use hermit_toolchain::setup::packages;
 
 /// Name of QEMU's executable.
 pub const QEMU: &str = packages::QEMU.program;

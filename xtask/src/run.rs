@@ -22,14 +22,13 @@ use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
 use hermit_options::rate::RateLimits;
 use hermit_options::root::Initramfs;
 use hermit_options::{MachineOptions, memory};
+use hermit_toolchain::usage::usage_error;
+use hermit_toolchain::{process, setup};
 
 use crate::network;
-use crate::process;
 use crate::program::{self, Found, Program};
 use crate::qemu::Board;
-use crate::setup;
 use crate::uhyve::{self, Engine, Trust, Uhyve};
-use crate::usage::usage_error;
 
 /// Exit code for a guest that reached its time limit, as timeout(1) has it.
 pub(crate) const TIMED_OUT: u8 = 124;
@@ -414,8 +413,8 @@ impl VmOptions {
 #[cfg(test)]
 mod tests {
     use super::VmOptions;
-    use crate::usage::UsageError;
     use clap::Parser;
+    use hermit_toolchain::usage::UsageError;
 
     #[derive(Debug, Parser)]
     #[command(no_binary_name = true)]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use hermit_toolchain::usage::usage_error;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::libtest::{self, RUN_ARGS, VmNeeds};
 use crate::run::VmOptions;
 use crate::uhyve::Trust;
-use crate::usage::usage_error;
 
 /// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]
@@ -109,7 +109,7 @@ fn is_test(image: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{is_misspelt, is_test, machine_options};
-    use crate::usage::UsageError;
+    use hermit_toolchain::usage::UsageError;
 
     #[test]
     fn wrong_options_of_the_variable_are_errors_of_the_command_line() {

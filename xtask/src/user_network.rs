@@ -17,12 +17,12 @@ use anyhow::{Context, Result, bail};
 use hermit_interface::command_line::Encoder;
 use hermit_interface::port_forward::PortForward;
 use hermit_options::network::{MAX_USER_MTU, NetworkConfig};
+use hermit_toolchain::process::dies_with_parent;
+use hermit_toolchain::usage::usage_error;
 use tempfile::TempDir;
 
 use crate::network;
-use crate::process::dies_with_parent;
 use crate::qemu::quote_commas;
-use crate::usage::usage_error;
 
 /// Time for `uhyve net` to exit by itself after QEMU has exited.
 const EXIT_TIME: Duration = Duration::from_secs(10);

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::mount::{CachePolicy, MountConfig};
+use hermit_toolchain::process::dies_with_parent;
 use tempfile::TempDir;
-
-use crate::process::dies_with_parent;
 
 /// Path of virtiofsd, as Debian's package of QEMU installs it.
 pub const PROGRAM: &str = "/usr/lib/qemu/virtiofsd";

@@ -12,9 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::workspace;
 use toml::{Table, Value};
-
-use xtask::workspace;
 
 /// Path from the repository's root to the workspace of the programs that use the crates.
 pub(crate) const FOLDER: &str = "kernel/tests/crates/";

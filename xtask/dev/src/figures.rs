@@ -16,10 +16,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::{process, workspace};
 
 use crate::compatibility;
 use crate::test::limits;
-use xtask::{process, workspace};
 
 pub(crate) use record::{Conditions, FigureRecord};
 

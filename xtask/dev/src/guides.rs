@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::FromArgMatches;
-use xtask::{crates, process, workspace};
+use hermit_toolchain::{crates, process, workspace};
 
 use crate::{command_line, patches};
 

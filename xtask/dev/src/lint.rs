@@ -25,10 +25,10 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::target::{BARE_TARGET, GUEST_TARGET};
+use hermit_toolchain::{process, setup, workspace};
 
 use crate::{compatibility, figures};
-use xtask::target::{BARE_TARGET, GUEST_TARGET};
-use xtask::{process, setup, workspace};
 
 pub(crate) use compiler::compile_with_clippy;
 

@@ -4,9 +4,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-
-use crate::crates;
-use crate::usage::usage_error;
+use hermit_toolchain::crates;
+use hermit_toolchain::usage::usage_error;
 
 /// Options of `patch-config`.
 #[derive(Debug, clap::Args)]

@@ -15,13 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::process::{self, dies_with_parent};
+use hermit_toolchain::setup::packages;
 use tempfile::TempDir;
 
 use super::console::{drain, feed, feed_device, is_same_file, relay_errors};
 use super::files::{input_fifo, press_power_button, status};
 use super::{Guest, Input, QEMU};
-use crate::process::{self, dies_with_parent};
-use crate::setup::packages;
 use crate::signals;
 
 /// Interval at which a running guest is polled.

@@ -10,16 +10,15 @@ use hermit_interface::exit::{KILLED, NOT_STARTED};
 use hermit_options::mount;
 use hermit_options::root::Initramfs;
 use hermit_options::{grace_message, memory, timeout_message};
+use hermit_toolchain::usage::usage_error;
+use hermit_toolchain::{process, setup};
 use tempfile::NamedTempFile;
 
 use super::{TIMED_OUT, VmOptions};
 use crate::network;
-use crate::process;
 use crate::program;
 use crate::qemu::{self, Board, End, Guest, Input, QEMU};
-use crate::setup;
 use crate::signals;
-use crate::usage::usage_error;
 use crate::user_network::UserNetwork;
 use crate::virtiofsd::{self, Virtiofsd};
 

@@ -1,12 +1,13 @@
 //! Tests of the mathematical functions on the host, in both variants.
 
+use hermit_toolchain::workspace;
+
 use crate::functions::selection::{Variant, select};
 use crate::functions::tabled::exponentials::{exp, exp2, exp2f, expf};
 use crate::functions::tabled::logarithms::{log, log2, log2f, log10, log10f, logf};
 use crate::functions::tabled::powers::{pow, powf};
 use crate::functions::tabled::trigonometry::{cosf, sinf};
 use std::fs;
-use xtask::workspace;
 
 type Functions<F, const COUNT: usize> = [(&'static str, fn(F, F) -> F); COUNT];
 

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use hermit_toolchain::setup;
 
 use super::native::{allowed_cpus, pinned};
 use super::{example, linux};
-use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve};
 
 /// An example, built for guest and host.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::port_forward::PortForward;
+use hermit_toolchain::{setup, workspace};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -22,10 +23,10 @@ use super::chart::{self, PercentileCurve};
 use super::system::System;
 use super::{example, linux};
 use crate::burst::{self, Burst, Pace};
+use xtask::program;
 use xtask::qemu::{Board, Guest};
 use xtask::uhyve::{self, Engine, Uhyve};
 use xtask::user_network::UserNetwork;
-use xtask::{program, setup, workspace};
 
 /// Numbers of clients.
 const CLIENTS: [usize; 3] = [200, 1_000, 5_000];

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
-use xtask::{process, workspace};
+use hermit_toolchain::{process, workspace};
 
 /// Metapackage of the current kernel for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";

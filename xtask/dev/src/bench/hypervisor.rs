@@ -17,15 +17,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hermit_interface::image;
 use hermit_interface::memory_size::MemorySize;
+use hermit_toolchain::target::FloatAbi;
+use hermit_toolchain::{process, setup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::running::RunningProcess;
 use super::{RUNS, example_with, median, stripped_size};
+use xtask::program;
 use xtask::qemu::{Accelerator, Guest, QEMU};
-use xtask::target::FloatAbi;
 use xtask::uhyve::{self, Engine, Uhyve};
-use xtask::{process, program, setup};
 
 /// Time for which a guest runs before the memory of its VMM is measured.
 const SETTLE_TIME: Duration = Duration::from_millis(500);

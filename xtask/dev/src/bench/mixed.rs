@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::{process, setup};
 use serde_json::{Map, Value, json};
 
 use super::beside_linux::BesideLinux;
@@ -15,8 +16,8 @@ use super::core::parse;
 use super::example;
 use super::linux::{self, Linux};
 use super::native::median;
+use xtask::program;
 use xtask::qemu::{Board, End, Guest, Input};
-use xtask::{process, program, setup};
 
 /// The example that measures.
 const PROGRAM: &str = "mixed_bench";

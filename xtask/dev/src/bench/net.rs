@@ -34,6 +34,7 @@ mod web;
 use std::fs;
 
 use anyhow::{Context, Result};
+use hermit_toolchain::workspace;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -41,7 +42,6 @@ use figures::Figures;
 pub(crate) use plan::{NetBenchPlan, NetSelection};
 
 use super::BenchPlatform;
-use xtask::workspace;
 
 /// Measures all figures, prints and returns them.
 pub(super) fn main(selection: &NetSelection, platform: Option<BenchPlatform>) -> Result<Value> {

@@ -128,8 +128,8 @@ pub(crate) const fn rows<const COUNT: usize>(
 #[cfg(test)]
 mod tests {
     use super::{CORE, FS, MOUNTED};
+    use hermit_toolchain::workspace;
     use std::fs;
-    use xtask::workspace;
 
     #[test]
     fn program_has_each_operation() {

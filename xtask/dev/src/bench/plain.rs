@@ -8,12 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::process;
 use serde_json::{Map, Value, json};
 
 use super::beside_linux::BesideLinux;
 use super::core::parse;
 use super::native::median;
-use xtask::process;
 
 /// Number of pairs of each loop.
 const PAIRS: usize = 9;

@@ -5,9 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use hermit_toolchain::process;
 use tempfile::TempDir;
-
-use xtask::process;
 
 /// A running VMM or other program, which is killed when this value is dropped.
 #[derive(Debug)]

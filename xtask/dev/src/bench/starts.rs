@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use hermit_toolchain::target::FloatAbi;
+use hermit_toolchain::{setup, workspace};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -12,10 +14,9 @@ use super::chart::{self, PercentileCurve};
 use super::running::RunningProcess;
 use super::system::System;
 use super::{example, example_with, linux};
+use xtask::program;
 use xtask::qemu::Guest;
-use xtask::target::FloatAbi;
 use xtask::uhyve::{self, Engine, Uhyve};
-use xtask::{program, setup, workspace};
 
 /// Number of starts of each system.
 const STARTS: usize = 51;

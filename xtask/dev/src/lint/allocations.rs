@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::target::{BARE_TARGET, GUEST_TARGET};
+use hermit_toolchain::{process, workspace};
 use serde_json::Value;
-use xtask::target::{BARE_TARGET, GUEST_TARGET};
-use xtask::{process, workspace};
 
 use super::ABORT;
 

@@ -7,7 +7,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use xtask::toolchain::Toolchain;
+use hermit_toolchain::Toolchain;
 
 /// Separator of the words in `CLIPPY_ARGS`, as `cargo clippy` has it.
 const SEPARATOR: &str = "__CLIPPY_HACKERY__";
@@ -26,8 +26,8 @@ pub(crate) fn compile_with_clippy(cargo: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::compile_with_clippy;
+    use hermit_toolchain::process;
     use std::fs;
-    use xtask::process;
 
     const CLEAN: &str = "pub fn sum(numbers: &[u32]) -> u32 { numbers.iter().sum() }\n";
 

@@ -13,7 +13,7 @@ const MAX_COMMENT: usize = 110;
 const ARCH: &str = "kernel/hal/src/arch/";
 
 /// Crates that forbid unsafe code.
-const SAFE_CRATES: [&str; 18] = [
+const SAFE_CRATES: [&str; 19] = [
     "kernel/base/",
     "kernel/boot/",
     "kernel/clock/",
@@ -32,6 +32,7 @@ const SAFE_CRATES: [&str; 18] = [
     "xtask/",
     "xtask/dev/",
     "xtask/linux_init/",
+    "xtask/toolchain/",
 ];
 
 /// The crate that declares unsafe traits but has no other unsafe code.

@@ -5,8 +5,8 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use xtask::crates::{self, Catalog, Package};
-use xtask::{setup, workspace};
+use hermit_toolchain::crates::{self, Catalog, Package};
+use hermit_toolchain::{setup, workspace};
 
 /// Lock files of this repository. Tests use the versions in them.
 const LOCK_FILES: [&str; 2] = ["Cargo.lock", "kernel/tests/crates/Cargo.lock"];

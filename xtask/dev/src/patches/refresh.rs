@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use diffy::DiffOptions;
 
-use xtask::crates::{self, Catalog};
-use xtask::patches::{MUSL, Patch, STD, STD_TESTS, Series, UNWINDING};
-use xtask::setup::{copy_dir, list_files, remove_dir};
-use xtask::workspace;
+use hermit_toolchain::crates::{self, Catalog};
+use hermit_toolchain::patches::{MUSL, Patch, STD, STD_TESTS, Series, UNWINDING};
+use hermit_toolchain::setup::{copy_dir, list_files, remove_dir};
+use hermit_toolchain::workspace;
 
 /// Arguments of `cargo xtask patches refresh`.
 #[derive(Debug, clap::Args)]

@@ -9,11 +9,11 @@ use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_options::open::Opener;
 use hermit_options::root::Initramfs;
+use hermit_toolchain::build;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
-use xtask::build;
 use xtask::image::{MULTIBOOT_MAGIC, fuse};
 use xtask::qemu::{Board, Guest};
 

@@ -12,6 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::target::GUEST_TARGET;
+use hermit_toolchain::{Toolchain, cargo, process, workspace};
 
 use super::cargo_test;
 use super::child::started_by;
@@ -20,10 +22,6 @@ use super::mounts;
 use super::platform::TestPlatform;
 use super::run_options;
 use super::schedule::Tests;
-use xtask::cargo;
-use xtask::target::GUEST_TARGET;
-use xtask::toolchain::Toolchain;
-use xtask::{process, workspace};
 
 /// The environment variable with the runner's options.
 pub(super) const OPTIONS: &str = "HERMIT_RUN_ARGS";

@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Error, Result};
+use hermit_toolchain::setup;
 
 use super::host_tests::{Compiler, HostTests};
 use super::images::{Built, Images};
@@ -11,7 +12,6 @@ use super::report::Report;
 use super::schedule::Tests;
 use super::{Lints, Ring, TestPlan};
 use crate::{lint, patches};
-use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 /// Build results that the test rings share, so that each part is built only once. A part is missing if no

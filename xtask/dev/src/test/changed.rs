@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use hermit_toolchain::process;
+use hermit_toolchain::workspace::{self, PROGRAMS};
 use serde_json::Value;
 
 use super::Ring;
 use crate::compatibility;
-use xtask::process;
-use xtask::workspace::{self, PROGRAMS};
 
 /// Files and folders at the root that affect no tests except the lints of text.
 const DOCUMENTS: [&str; 4] = ["docs/", "LICENSE-", ".gitignore", ".gitattributes"];

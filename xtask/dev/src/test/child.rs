@@ -18,8 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-
-use xtask::process;
+use hermit_toolchain::process;
 
 /// Returns a command that runs another program, which starts `command`. `words` are that program and its
 /// first arguments; the command line of `command` follows them.

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::target::GUEST_TARGET;
+use hermit_toolchain::{build, cargo, crates, process, setup, workspace};
 
 use self::servers::Server;
 use super::images::{self, Images};
@@ -21,9 +23,7 @@ use super::platform::{TestGuest, TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use crate::compatibility::{Crates, FOLDER, Group, Unsupported};
-use xtask::target::GUEST_TARGET;
 use xtask::uhyve::{Engine, Uhyve};
-use xtask::{build, cargo, crates, process, setup, workspace};
 
 /// Name of the test that checks the list of a group.
 const LIST: &str = "list of crates";
@@ -208,9 +208,9 @@ fn same(on_linux: &str, in_machine: &str) -> Result<()> {
 mod tests {
     use super::{check_patched, discard_outdated, has_test, same};
     use crate::compatibility::Crates;
+    use hermit_toolchain::target::GUEST_TARGET;
     use std::collections::BTreeMap;
     use std::fs;
-    use xtask::target::GUEST_TARGET;
 
     #[test]
     fn programs_of_another_kernel_and_all_of_another_std_are_removed() {

@@ -4,10 +4,10 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::{process, workspace};
 
 use super::build_tool::{expect, xtask_program};
 use super::schedule::Tests;
-use xtask::{process, workspace};
 
 /// Beginning of the commands that are tested. These commands end by themselves, and their output is the same
 /// on each host, except for numbers.

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::{process, workspace};
 
 use super::report::{Report, last_lines};
 use super::schedule::Tests;
-use xtask::{process, workspace};
 
 /// The folders of the packages of fuzz targets.
 const FOLDERS: [&str; 2] = ["hypervisor/fuzz", "hermit-sys/net/fuzz"];

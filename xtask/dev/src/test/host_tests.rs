@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hermit_toolchain::cargo::Artifact;
+use hermit_toolchain::target::UHYVE_TARGET;
+use hermit_toolchain::{cargo, process, setup, workspace};
 use serde_json::Value;
 
 use super::report;
 use super::schedule::Tests;
 use crate::lint::{self, LONG_PACKAGES};
-use xtask::cargo::Artifact;
-use xtask::target::UHYVE_TARGET;
-use xtask::{cargo, process, setup, workspace};
 
 /// Seed of property tests, as an environment variable. The seed is the same in every run, so that a new
 /// failure is due to the latest change. With `--long`, property tests start from a random seed instead.

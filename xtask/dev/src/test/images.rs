@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use hermit_toolchain::build::{self, BuildOptions};
+use hermit_toolchain::setup;
+use hermit_toolchain::target::FloatAbi;
 use tempfile::TempDir;
-
-use xtask::build::{self, BuildOptions};
-use xtask::setup;
-use xtask::target::FloatAbi;
 
 /// Scheduling policies other than the default one: features of `hermit-sys`.
 pub(super) const POLICIES: [&str; 2] = ["fifo", "round-robin"];

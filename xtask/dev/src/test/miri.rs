@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use hermit_toolchain::{process, workspace};
 
 use super::report::Report;
 use super::schedule::Tests;
-use xtask::{process, workspace};
 
 /// Command that installs Miri, for messages. `rust-src` contains the sources from which Miri compiles its own
 /// std.
@@ -108,7 +108,7 @@ fn nightly(program: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::{PACKAGES, WITHOUT_PROVENANCE, has_sources};
-    use xtask::workspace;
+    use hermit_toolchain::workspace;
 
     #[test]
     fn toolchain_without_sources_of_std_lacks_something() {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::process;
+use hermit_toolchain::target::GUEST_TARGET;
 use tempfile::TempDir;
 
 use super::build_tool::make_crate;
 use super::schedule::Tests;
-use xtask::process;
-use xtask::target::GUEST_TARGET;
 
 /// Environment variable with the path of the cache folder.
 const FOLDER: &str = "HERMIT_OBJECT_CACHE";

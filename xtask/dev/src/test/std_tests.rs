@@ -13,6 +13,7 @@ mod sources;
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
+use hermit_toolchain::setup;
 
 use super::images::Images;
 use super::platform::{TestPlatform, TestVmm};
@@ -21,7 +22,6 @@ use super::schedule::Tests;
 use build::TestImage;
 use machine::Totals;
 use skipped::Skipped;
-use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve};
 
 /// The packages with tests.

@@ -7,14 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::target::GUEST_TARGET;
+use hermit_toolchain::{Toolchain, cargo};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSymbol};
 
 use super::images::{BUMP_CALLS, Images, TLSF_CALLS};
 use super::schedule::Tests;
-use xtask::cargo;
-use xtask::target::GUEST_TARGET;
-use xtask::toolchain::Toolchain;
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, images: &'a Images) {
     tests.add("symbols: the kernel exports what hermit-abi declares", exports);

@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use hermit_toolchain::setup;
 
 use super::host_tests::HostTests;
 use super::platform::{TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use super::{Builds, build_tool, documents, programs};
-use xtask::setup;
 use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 pub(super) use command::UhyveCommand;

@@ -5,12 +5,12 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_options::memory;
+use hermit_toolchain::workspace;
 use tempfile::TempDir;
 
 use super::build_tool::{OPTIONS, expect, xtask};
 use super::images::Images;
 use super::schedule::Tests;
-use xtask::workspace;
 
 /// The largest memory of a machine.
 const MAX_MEMORY: &str = "1024G";

@@ -6,8 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-
-use xtask::process;
+use hermit_toolchain::process;
 
 /// Interval at which a running program is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

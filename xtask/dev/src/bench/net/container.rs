@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use anyhow::{Context, Result};
+use hermit_toolchain::process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::link::{CONGESTION_CONTROL, DEFAULT_CONTROL};
@@ -23,7 +24,6 @@ use super::plan::NetBenchPlan;
 use super::server_program::ServerProgram;
 use super::system::System;
 use crate::children::children;
-use xtask::process;
 
 /// The systems that are containers, with the programs that they need.
 const PROGRAMS: [(&[System], &[&str]); 2] =

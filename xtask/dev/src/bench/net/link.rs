@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::process;
 
 use super::relay::Relay;
-use xtask::process;
 
 /// Name of the tap, or of the host's end of a veth pair.
 pub(super) const DEVICE: &str = "bench0";

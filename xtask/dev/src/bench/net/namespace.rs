@@ -15,8 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_toolchain::process;
 
-use xtask::process;
 use xtask::signals;
 
 /// The device by which processes create taps.

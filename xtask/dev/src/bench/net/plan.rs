@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use hermit_toolchain::setup::packages::{IPROUTE, WRK};
+use hermit_toolchain::{build, setup};
 
 use super::container;
 use super::server_program::ServerProgram;
@@ -20,9 +22,7 @@ use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};
 use crate::bench::debian_kernel::{self, LinuxKernel};
 use crate::bench::{BenchPlatform, example, linux};
-use xtask::setup::packages::{IPROUTE, WRK};
 use xtask::uhyve::{Engine, Uhyve};
-use xtask::{build, setup};
 
 /// Default number of runs, whose median is the figure.
 const RUNS: u32 = 3;

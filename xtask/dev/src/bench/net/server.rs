@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
+use hermit_toolchain::process;
 use tempfile::TempDir;
 
 use super::container;
@@ -26,9 +27,9 @@ use super::relay::Relay;
 use super::server_program::ServerProgram;
 use super::system::System;
 use crate::bench::linux;
+use xtask::program;
 use xtask::qemu::{Board, Guest};
 use xtask::uhyve::{self, Engine};
-use xtask::{process, program};
 
 /// Memory of each guest.
 const MEMORY: &str = "512M";

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::net::HOST_NAME;
+use hermit_toolchain::process;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use xtask::process;
 
 use crate::test::platform::TestPlatform;
 

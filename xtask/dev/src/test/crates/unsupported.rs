@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::target::GUEST_TARGET;
+use hermit_toolchain::{build, process, workspace};
 
 use crate::compatibility::Unsupported;
 use crate::test::platform::TestPlatform;
 use crate::test::report::last_lines;
-use xtask::target::GUEST_TARGET;
-use xtask::{build, process, workspace};
 
 /// Number of lines of a build's messages that are shown.
 const LAST_LINES: usize = 20;

@@ -3,10 +3,10 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::{process, workspace};
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
-use xtask::{process, workspace};
 
 /// File with the program's output on Linux. A test of the example checks it.
 const EXPECTED: &str = "kernel/tests/c_code/expected.txt";

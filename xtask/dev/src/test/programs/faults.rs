@@ -6,13 +6,13 @@
 //! the other arguments check guarantees of std, and end with exit code 0.
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::build;
 use tempfile::TempDir;
 
 use crate::addr2line;
 use crate::test::child::Outcome;
 use crate::test::platform::{TestGuest, TestPlatform};
 use crate::test::schedule::Tests;
-use xtask::build;
 
 /// Exit code after a panic of the main thread.
 const PANICKED: i32 = 101;

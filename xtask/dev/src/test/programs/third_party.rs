@@ -3,11 +3,11 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use hermit_toolchain::workspace;
 
 use super::MUCH_MEMORY;
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
-use xtask::workspace;
 
 /// File with the expected digests. A unit test of the program compares them with those on the host.
 const EXPECTED: &str = "kernel/tests/third_party/expected.txt";

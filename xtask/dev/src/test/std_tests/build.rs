@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-
-use xtask::cargo::{self, Artifact};
-use xtask::process;
-use xtask::target::GUEST_TARGET;
+use hermit_toolchain::cargo::{self, Artifact};
+use hermit_toolchain::process;
+use hermit_toolchain::target::GUEST_TARGET;
 
 /// Flags of rustc. One permits std's sources to use unstable libraries. Two make the functions `fmaf128` and
 /// `fmodf128` available as `fmal` and `fmodl`: LLVM calls them by these names, as on systems whose `long
@@ -91,7 +90,7 @@ fn cargo(workspace: &Path) -> Command {
 #[cfg(test)]
 mod tests {
     use super::image;
-    use xtask::cargo::Artifact;
+    use hermit_toolchain::cargo::Artifact;
 
     #[test]
     fn only_programs_with_tests_are_images() {

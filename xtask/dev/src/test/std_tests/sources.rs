@@ -11,11 +11,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hermit_toolchain::patches::STD_TESTS;
+use hermit_toolchain::setup::{self, StdSources};
+use hermit_toolchain::workspace;
 
 use crate::test::images;
-use xtask::patches::STD_TESTS;
-use xtask::setup::{self, StdSources};
-use xtask::workspace;
 
 /// Manifests, as pairs of a path in the workspace and the contents. Those of `coretests` and `alloctests` are
 /// upstream's without the benchmarks.

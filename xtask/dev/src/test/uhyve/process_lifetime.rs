@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use hermit_toolchain::process;
 
 use super::Fixture;
 use crate::children::children;
 use crate::test::child::ChildProcess;
 use crate::test::schedule::Tests;
-use xtask::process;
 
 /// Time limit for a process to end.
 const TIMEOUT: Duration = Duration::from_secs(120);

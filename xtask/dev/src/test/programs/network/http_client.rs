@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::process;
 
 use super::dns_server::DnsServer;
 use super::http;
@@ -17,7 +18,6 @@ use crate::test::child::Outcome;
 use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
-use xtask::process;
 
 /// Body of the server's responses.
 pub(super) const BODY: &str = "as it was sent\n";

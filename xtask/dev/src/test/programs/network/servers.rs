@@ -11,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use hermit_toolchain::process;
 
 use super::http::{self, Connection, Response};
 use super::path::NetworkPath;
 use super::{TIMEOUT, server_guest};
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
-use xtask::process;
 
 /// Number of connections at a time.
 const CLIENTS: usize = 32;

@@ -7,11 +7,11 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_toolchain::workspace;
 
 use crate::test::platform::TestPlatform;
 use crate::test::report::note;
 use crate::test::schedule::Tests;
-use xtask::workspace;
 
 /// Output on Linux, in the folder of `kernel/tests/net_calls`.
 const EXPECTED: &str = "expected.txt";

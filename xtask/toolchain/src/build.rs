@@ -58,7 +58,7 @@ pub fn guest_program(folder: &Path, options: &BuildOptions) -> Result<PathBuf> {
 /// for a soft-float program, or the kernel for a crate that does not depend on `hermit-sys`. The output of a
 /// soft-float program goes to the target directory of this workspace, even if the crate is outside of the
 /// workspace.
-pub(crate) fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
+pub fn binary(binary: &Binary, options: &BuildOptions) -> Result<PathBuf> {
     let folder = &binary.folder;
     let dependencies = crates::names(folder, &[], &options.features)?;
     provide_kernel(folder, &dependencies, options.float)?;

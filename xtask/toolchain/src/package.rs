@@ -10,7 +10,7 @@ use crate::usage::usage_error;
 
 /// A binary of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binary {
+pub struct Binary {
     /// Folder of the package.
     pub(crate) folder: PathBuf,
     /// Cargo's identifier of the package. The name would be ambiguous: a dependency may have the same name.
@@ -20,7 +20,7 @@ pub(crate) struct Binary {
 
 /// A package, with its programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Package {
+pub struct Package {
     folder: PathBuf,
     /// Cargo's identifier.
     id: String,
@@ -33,7 +33,7 @@ pub(crate) struct Package {
 impl Package {
     /// Queries cargo about the package in a folder. Returns `None` if the folder only has a workspace, whose
     /// packages are in other folders.
-    pub(crate) fn of(folder: &Path) -> Result<Option<Self>> {
+    pub fn of(folder: &Path) -> Result<Option<Self>> {
         let folder = &folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
         let mut cargo = process::cargo();
         cargo.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]);
@@ -69,7 +69,7 @@ impl Package {
     /// # Errors
     ///
     /// Fails if there is no such binary, or if there are several binaries and no choice.
-    pub(crate) fn binary(&self, chosen: Option<&str>) -> Result<Binary> {
+    pub fn binary(&self, chosen: Option<&str>) -> Result<Binary> {
         let name = self.binary_name(chosen)?.to_owned();
         Ok(Binary { folder: self.folder.clone(), package: self.id.clone(), name })
     }

@@ -17,7 +17,7 @@ const LOCK_SECONDS: u32 = 600;
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
     /// Name of the program's executable.
-    pub(crate) program: &'static str,
+    pub program: &'static str,
     /// Name of the package.
     name: &'static str,
     /// Name in messages.

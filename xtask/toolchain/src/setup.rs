@@ -29,7 +29,7 @@ mod uhyve_library;
 mod unwinder;
 // Finds the folder in which `hermit-sys` keeps objects if the toolchain is not writable. The code is in the
 // build script of `hermit-sys`, which has no dependencies, and is included here by its path.
-#[path = "../../hermit-sys/build/user_cache.rs"]
+#[path = "../../../hermit-sys/build/user_cache.rs"]
 mod user_cache;
 
 use std::collections::HashSet;
@@ -115,7 +115,7 @@ pub(crate) fn configure_c(cargo: &mut Command, dependencies: &HashSet<String>) -
 ///
 /// If the libraries have to be installed, calls `build` while uhyve is still being built, and returns its
 /// result. Otherwise returns `None` and does not call `build`.
-pub(crate) fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+pub fn ensure_for_run<T>(build: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     let toolchain = Toolchain::detect()?;
     let built = ensure_libraries_with(&toolchain, build)?;
     if tools::state(&toolchain)? != State::Missing {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Quotes a word for a shell's command line. If the word contains NUL or bytes that are not UTF-8, the result
 /// is only for reading: no shell accepts it.
-pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
+pub fn shell_word(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
 }

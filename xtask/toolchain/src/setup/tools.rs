@@ -27,11 +27,12 @@ const UHYVE: &str = "uhyve";
 const LOADER_COST: Cost = Cost { seconds: 20.0, large: &[("hermit_loader", 4.0)] };
 
 /// The folders of the sources of the loader, uhyve and the runner.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "hermit-abi",
     "hypervisor",
     "loader",
     "xtask/src",
+    "xtask/toolchain/src",
     "kernel/base",
     "kernel/boot",
     "kernel/interface",
@@ -56,7 +57,7 @@ pub(super) fn key(toolchain: &Toolchain) -> Result<String> {
             );
         }
     }
-    for file in ["Cargo.toml", "Cargo.lock", "xtask/Cargo.toml"] {
+    for file in ["Cargo.toml", "Cargo.lock", "xtask/Cargo.toml", "xtask/toolchain/Cargo.toml"] {
         let bytes = fs::read(workspace::root().join(file));
         hash.update(bytes.with_context(|| format!("cannot read the workspace's {file}"))?);
     }

@@ -64,7 +64,7 @@ pub fn output(command: &mut Command) -> Result<String> {
 
 /// Returns the command, changed so that its process is killed when this process ends in any way. Ctrl-C in
 /// the terminal does not reach the process, because this process handles Ctrl-C.
-pub(crate) fn dies_with_parent(command: Command) -> Command {
+pub fn dies_with_parent(command: Command) -> Command {
     let mut command = match find(SETPRIV) {
         Some(setpriv) => {
             let mut wrapped = Command::new(setpriv);

@@ -17,6 +17,6 @@ impl Display for UsageError {
 impl std::error::Error for UsageError {}
 
 /// Returns an error of the command line.
-pub(crate) fn usage_error(text: impl Into<String>) -> Error {
+pub fn usage_error(text: impl Into<String>) -> Error {
     UsageError(text.into()).into()
 }

@@ -18,8 +18,9 @@ pub fn root() -> &'static Path {
     // repository was moved, cargo compiles this code again. `CARGO_MANIFEST_DIR` is for builds from another
     // working directory, where that configuration is not effective; cargo does not notice if this variable
     // changes.
-    let package = Path::new(option_env!("HERMIT_XTASK").unwrap_or(env!("CARGO_MANIFEST_DIR")));
-    package.parent().unwrap_or(package)
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let xtask = option_env!("HERMIT_XTASK").map(Path::new).or(package.parent());
+    xtask.and_then(Path::parent).unwrap_or(package)
 }
 
 /// Returns cargo's target directory of the workspace, in which set-up also keeps intermediate files.
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn root_is_of_a_variable_that_cargo_tracks() {
-        assert_eq!(option_env!("HERMIT_XTASK"), Some(env!("CARGO_MANIFEST_DIR")));
-        assert_eq!(root().join("xtask"), Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert_eq!(option_env!("HERMIT_XTASK").map(Path::new), Some(root().join("xtask").as_path()));
+        assert_eq!(root().join("xtask/toolchain"), Path::new(env!("CARGO_MANIFEST_DIR")));
     }
 }
