@@ -5,7 +5,7 @@
 //! ran in the same machine, the first abort would end all of them. On other systems, libtest can start a
 //! process for each test if panics abort: an environment variable names the test that a process runs. Set-up
 //! patches libtest so that the variable works in every test executable of the target, even if panics unwind
-//! (`xtask/patches/std/tests-in-machines.patch`). This module does the work of the parent process.
+//! (`xtask/toolchain/patches/std/tests-in-machines.patch`). This module does the work of the parent process.
 
 mod machine;
 mod options;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn patch_of_libtest_prints_the_same_first_line() {
-        let patch = workspace::root().join("xtask/patches/std/tests-in-machines.patch");
+        let patch = workspace::root().join("xtask/toolchain/patches/std/tests-in-machines.patch");
         assert!(fs::read_to_string(patch).unwrap().contains(&format!("println!(\"{TEST_LIST}\")")));
     }
 

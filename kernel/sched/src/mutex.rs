@@ -3,7 +3,7 @@
 //! Bit 0 is set while the mutex is held, whether threads wait for it or not. So one instruction that sets the
 //! bit and returns its old value locks the mutex. If another thread has locked the mutex before the woken
 //! thread runs, the woken thread waits again. The mutex of std works in the same way
-//! (`xtask/patches/std/short-paths.patch`).
+//! (`xtask/toolchain/patches/std/short-paths.patch`).
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 

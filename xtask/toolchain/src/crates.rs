@@ -1,9 +1,9 @@
 //! Patches of crates from crates.io that do not know the target.
 //!
-//! `xtask/patches/crates/CRATE/` has the patches of a crate, in a directory for each range of versions. The
-//! patches of a program's dependencies are applied to copies of the registry's sources. A generated
-//! configuration passes the copies to cargo as `[patch.crates-io]`. `run`, `test` and `image` use this
-//! configuration by themselves; `patch-config` writes it for other workspaces.
+//! `patches/crates/CRATE/` has the patches of a crate, in a directory for each range of versions. The patches
+//! of a program's dependencies are applied to copies of the registry's sources. A generated configuration
+//! passes the copies to cargo as `[patch.crates-io]`. `run`, `test` and `image` use this configuration by
+//! themselves; `patch-config` writes it for other workspaces.
 //!
 //! In a lock file, a patched crate is a local package. But `Cargo.lock` must not change, and builds for the
 //! host must use the registry's crates. So builds for the guest have a separate lock file, which is derived

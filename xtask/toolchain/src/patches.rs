@@ -1,12 +1,11 @@
 //! Patches of other projects' sources.
 //!
-//! A series is a directory below `xtask/patches` in the manner of Debian. It has unified diffs, whose order
-//! the file `series` gives if there are several, and in the directory `new` files that are added unchanged.
-//! New files that all series of a crate have in common are in the directory `new` beside the series.
-//! Each diff begins with a [`Header`]. The same engine patches std, its tests, its unwinder, musl and crates.
-//! It is exact: a hunk applies only where all of its lines are found. So if the sources are of another
-//! version, the patch is rejected, and does not change the wrong place. `cargo xtask patches` checks and
-//! adapts patches.
+//! A series is a directory below `patches` in the manner of Debian. It has unified diffs, whose order the
+//! file `series` gives if there are several, and in the directory `new` files that are added unchanged. Files
+//! that all series of a crate have in common are in the directory `new` beside the series. Each diff begins
+//! with a [`Header`]. The same engine patches std, its tests, its unwinder, musl and crates. It is exact: a
+//! hunk applies only where all of its lines are found. So if the sources are of another version, the patch is
+//! rejected, and does not change the wrong place. `cargo xtask patches` checks and adapts patches.
 
 mod diff;
 mod header;
@@ -23,7 +22,7 @@ use crate::{digest, workspace};
 pub use header::Header;
 
 /// Directory of all series, in the repository.
-const DIRECTORY: &str = "xtask/patches";
+pub(crate) const DIRECTORY: &str = "xtask/toolchain/patches";
 
 /// Directory of new files, in a series or beside the series of a crate.
 pub(crate) const NEW: &str = "new";
@@ -63,7 +62,7 @@ impl Series {
         Self { directory: Cow::Borrowed(directory), is_of_crate: false }
     }
 
-    /// Returns the series in a directory, which is relative to `xtask/patches` or absolute.
+    /// Returns the series in a directory, which is relative to [`DIRECTORY`] or absolute.
     #[cfg(test)]
     pub(crate) fn at(directory: String) -> Self {
         Self { directory: Cow::Owned(directory), is_of_crate: false }

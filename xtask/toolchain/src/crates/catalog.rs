@@ -1,7 +1,7 @@
 //! The catalog of patched crates, with the versions that have patches.
 //!
-//! `xtask/patches/crates/CRATE/VERSIONS` is the [`Series`] for a range of versions of a crate. The header of
-//! its first patch has the range: `Since` is the first version, and `Below` ends the range. It also names the
+//! `patches/crates/CRATE/VERSIONS` is the [`Series`] for a range of versions of a crate. The header of its
+//! first patch has the range: `Since` is the first version, and `Below` ends the range. It also names the
 //! crates that must be patched, too.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::patches::{Header, NEW, Series};
+use crate::patches::{DIRECTORY, Header, NEW, Series};
 use crate::workspace;
 
 /// The three numbers of a version. A pre-release counts as its release.
@@ -85,9 +85,9 @@ impl CratePatch {
 pub struct Catalog(Vec<(String, CratePatch)>);
 
 impl Catalog {
-    /// Reads the headers of all patches in the directory `xtask/patches/crates`.
+    /// Reads the headers of all patches of crates.
     pub fn read() -> Result<Self> {
-        let directory = workspace::root().join("xtask/patches/crates");
+        let directory = workspace::root().join(DIRECTORY).join("crates");
         let mut patches = Vec::new();
         for name in names(&directory)? {
             for versions in names(&directory.join(&name))?.into_iter().filter(|name| name != NEW) {

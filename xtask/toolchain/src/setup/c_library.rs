@@ -1,7 +1,7 @@
 //! The C library of the target, and compilers that use it, for crates that compile C.
 //!
-//! The library is musl, compiled from its sources. Our own code (`xtask/c_library`) replaces the parts of
-//! musl that depend on Linux, and calls the kernel. The objects are members of a library of the target to
+//! The library is musl, compiled from its sources. Our own code (`c_library` beside `src`) replaces the parts
+//! of musl that depend on Linux, and calls the kernel. The objects are members of a library of the target to
 //! which every program is linked. Rust's own functions with the same names precede them there, so linkers
 //! take from the C library only functions that are still undefined. The library is made when a program first
 //! needs it, or by `cargo xtask setup --c`.
@@ -60,7 +60,7 @@ fn folder(toolchain: &Toolchain) -> PathBuf {
 }
 
 fn own_sources() -> PathBuf {
-    workspace::root().join("xtask/c_library")
+    workspace::root().join("xtask/toolchain/c_library")
 }
 
 /// Returns a digest that identifies the std to which the objects are added, the compiler and the sources.
