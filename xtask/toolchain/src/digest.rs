@@ -1,7 +1,7 @@
 //! Digests. Set-up and builds compare them to notice changes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
@@ -22,7 +22,16 @@ pub(crate) fn of_directory(directory: &Path) -> Result<String> {
 
 /// Adds the names and contents of all files in a directory to a digest.
 pub(crate) fn add_directory(hash: &mut Sha256, directory: &Path) -> Result<()> {
-    for file in list_files(directory)? {
+    add_files(hash, directory, list_files(directory)?)
+}
+
+/// Adds the names and contents of these files in a directory to a digest.
+pub(crate) fn add_files(
+    hash: &mut Sha256,
+    directory: &Path,
+    files: impl IntoIterator<Item = PathBuf>,
+) -> Result<()> {
+    for file in files {
         let path = directory.join(&file);
         let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         hash.update(format!("{} {}\n", file.display(), bytes.len()));

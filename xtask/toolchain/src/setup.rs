@@ -16,6 +16,7 @@ mod default_kernel;
 pub(crate) mod files;
 mod library;
 mod library_cargo;
+mod package_sources;
 pub mod packages;
 mod patch_check;
 pub(crate) mod progress;

@@ -9,15 +9,14 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::UHYVE_COST;
-use super::files;
+use super::package_sources;
 use super::progress::{Cost, Progress};
 use super::record::{self, Record};
 use super::stamp::{Stamp, State};
 use super::uhyve_library;
-use crate::digest::hex;
 use crate::target::GUEST_TARGET;
 use crate::toolchain::Toolchain;
-use crate::{cargo, workspace};
+use crate::{cargo, digest, workspace};
 
 const RUNNER: &str = "hermit-runner";
 const LOADER: &str = "hermit-loader";
@@ -26,19 +25,11 @@ const UHYVE: &str = "uhyve";
 /// Cost of the build of the loader.
 const LOADER_COST: Cost = Cost { seconds: 20.0, large: &[("hermit_loader", 4.0)] };
 
-/// The folders of the sources of the loader, uhyve and the runner.
-const SOURCES: [&str; 10] = [
-    "hermit-abi",
-    "hypervisor",
-    "loader",
-    "xtask/src",
-    "xtask/toolchain/src",
-    "kernel/base",
-    "kernel/boot",
-    "kernel/interface",
-    "kernel/memory",
-    "kernel/paging",
-];
+/// Packages of the tools: uhyve, the loader and the runner.
+const PACKAGES: [&str; 3] = ["hypervisor", "loader", "xtask"];
+
+/// Other files of the workspace from which the tools are made. [`super`] includes the last one.
+const OTHER_SOURCES: [&str; 3] = ["Cargo.toml", "Cargo.lock", "hermit-sys/build/user_cache.rs"];
 
 fn folder(toolchain: &Toolchain) -> PathBuf {
     toolchain.target(GUEST_TARGET).join("bin")
@@ -48,20 +39,10 @@ fn folder(toolchain: &Toolchain) -> PathBuf {
 pub(super) fn key(toolchain: &Toolchain) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(&toolchain.identity);
-    for source in SOURCES {
-        let source = workspace::root().join(source);
-        for file in files::list(&source)? {
-            hash.update(file.as_os_str().as_encoded_bytes());
-            hash.update(
-                fs::read(source.join(&file)).with_context(|| format!("cannot read {}", file.display()))?,
-            );
-        }
-    }
-    for file in ["Cargo.toml", "Cargo.lock", "xtask/Cargo.toml", "xtask/toolchain/Cargo.toml"] {
-        let bytes = fs::read(workspace::root().join(file));
-        hash.update(bytes.with_context(|| format!("cannot read the workspace's {file}"))?);
-    }
-    Ok(hex(&hash.finalize()))
+    let sources = package_sources::list(workspace::root(), &PACKAGES)?;
+    let others = OTHER_SOURCES.map(PathBuf::from);
+    digest::add_files(&mut hash, workspace::root(), sources.into_iter().chain(others))?;
+    Ok(digest::hex(&hash.finalize()))
 }
 
 /// Compares the installed tools with their stamp and with the current [`key`].
