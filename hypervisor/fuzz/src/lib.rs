@@ -3,6 +3,8 @@
 //! `cargo xtask test fuzz` searches for such bytes with libFuzzer. Without `cfg(fuzzing)`, the programs run
 //! their targets on the files that the command line names.
 
+#![forbid(unsafe_code)]
+
 mod fields;
 mod usernet;
 

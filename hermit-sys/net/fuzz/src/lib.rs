@@ -5,6 +5,8 @@
 //! discovery. A third host has no addresses: the script sends it router advertisements and DHCP replies. A
 //! second target has one end of a TCP connection instead, a third one the kernel's resolver.
 
+#![forbid(unsafe_code)]
+
 mod connection;
 mod names;
 mod packets;
