@@ -27,7 +27,7 @@ pub use uhyve::gdb::fuzzing::packets as gdb;
 /// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// All targets, by the names of their programs and of their folders in `seeds`.
+/// All targets, by the names of their programs and of their files in `seeds`.
 pub const TARGETS: [(&str, Target); 16] = [
     ("image", image),
     ("image_fields", image_fields),

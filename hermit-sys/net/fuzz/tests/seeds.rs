@@ -5,11 +5,16 @@
 mod near;
 
 #[cfg(test)]
+#[path = "../../../../hypervisor/fuzz/tests/seeds/text.rs"]
+mod text;
+
+#[cfg(test)]
 mod tests {
     use super::near::near_a_seed;
+    use super::text::parse;
     use proptest::prelude::*;
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     type Target = fn(&[u8]);
 
@@ -17,19 +22,19 @@ mod tests {
         [("stack", net_fuzz::stack), ("connection", net_fuzz::connection), ("names", net_fuzz::names)];
 
     /// Each target with each of its seeds.
-    fn seeds() -> Vec<(Target, PathBuf)> {
+    fn seeds() -> Vec<(Target, Vec<u8>)> {
         let mut all = Vec::new();
         for (name, target) in TARGETS {
-            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(name);
-            let seeds = fs::read_dir(directory).unwrap();
-            all.extend(seeds.map(|seed| (target, seed.unwrap().path())));
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(name).with_extension("txt");
+            let seeds = parse(&fs::read_to_string(file).unwrap()).unwrap();
+            all.extend(seeds.into_iter().map(|(_, seed)| (target, seed)));
         }
         all
     }
 
     #[test]
     fn all_seeds_pass_their_target() {
-        seeds().into_iter().for_each(|(target, seed)| target(&fs::read(seed).unwrap()));
+        seeds().into_iter().for_each(|(target, seed)| target(&seed));
     }
 
     proptest! {

@@ -4,11 +4,16 @@
 //! The targets are built without cargo-fuzz, but with its flags, which add coverage counters and
 //! AddressSanitizer. Both need a nightly compiler.
 
+// The format of the seeds. Tests of the fuzz targets contain this module, too.
+#[path = "../../../../hypervisor/fuzz/tests/seeds/text.rs"]
+mod seeds;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
+use hermit_toolchain::setup::remove_dir;
 use hermit_toolchain::{process, workspace};
 
 use super::report::{Report, last_lines};
@@ -37,8 +42,23 @@ const INPUT_TIMEOUT: u32 = 10;
 #[derive(Debug)]
 struct FuzzTarget {
     name: String,
-    /// Directory of the target's seeds.
+    /// File with the target's seeds.
     seeds: PathBuf,
+}
+
+impl FuzzTarget {
+    /// Writes the seeds to files of their own, as libFuzzer reads them. Returns their directory, in `output`.
+    fn unpack_seeds(&self, output: &Path) -> Result<PathBuf> {
+        let text = fs::read_to_string(&self.seeds)
+            .with_context(|| format!("cannot read {}", self.seeds.display()))?;
+        let directory = output.join(&self.name);
+        remove_dir(&directory)?;
+        fs::create_dir_all(&directory)?;
+        for (name, bytes) in seeds::parse(&text).map_err(Error::msg)? {
+            fs::write(directory.join(name), bytes)?;
+        }
+        Ok(directory)
+    }
 }
 
 /// Runs each target for `seconds` seconds.
@@ -77,7 +97,7 @@ fn targets() -> Result<Vec<FuzzTarget>> {
             let path = entry?.path();
             let name = path.file_stem().and_then(|name| name.to_str());
             let name = name.with_context(|| format!("{} is no name of a target", path.display()))?.to_owned();
-            let seeds = folder.join("seeds").join(&name);
+            let seeds = folder.join("seeds").join(&name).with_extension("txt");
             targets.push(FuzzTarget { name, seeds });
         }
     }
@@ -85,10 +105,10 @@ fn targets() -> Result<Vec<FuzzTarget>> {
     Ok(targets)
 }
 
-/// Runs a target. It starts from the seeds, the committed corpus, and the inputs that earlier runs in this
-/// workspace have found.
+/// Runs a target. It starts from the seeds and from the inputs that earlier runs in this workspace have
+/// found.
 fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
-    let FuzzTarget { name, seeds } = target;
+    let name = &target.name;
     let (corpus, artifacts) = (output.join("corpus").join(name), output.join("artifacts").join(name));
     fs::create_dir_all(&corpus)?;
     fs::create_dir_all(&artifacts)?;
@@ -97,7 +117,7 @@ fn run(target: &FuzzTarget, output: &Path, seconds: u32) -> Result<()> {
     let mut fuzzer = Command::new(output.join(TARGET).join("fuzz").join(name));
     fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={INPUT_TIMEOUT}"));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
-    fuzzer.arg(&corpus).arg(seeds);
+    fuzzer.arg(&corpus).arg(target.unpack_seeds(&output.join("seeds"))?);
     let leaks = workspace::root().join(LEAKS);
     fuzzer.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", leaks.display()));
     let status = fuzzer.stdout(file.try_clone()?).stderr(file).status()?;
@@ -124,7 +144,11 @@ mod tests {
         let names: BTreeSet<_> = targets.iter().map(|target| target.name.as_str()).collect();
         assert!(names.contains("block") && names.contains("stack"));
         assert_eq!(names.len(), targets.len());
-        assert!(targets.iter().all(|target| target.seeds.is_dir()), "{targets:?}");
+        for target in targets {
+            let output = tempfile::tempdir().unwrap();
+            let seeds = target.unpack_seeds(output.path()).unwrap();
+            assert!(seeds.read_dir().unwrap().count() > 0, "{}", target.name);
+        }
     }
 
     #[test]
