@@ -16,6 +16,9 @@ use hermit_interface::address::PAGE_SIZE;
 use hermit_interface::boot_image::{EXECUTABLE_ADDRESS, LoaderRecord, MAGIC};
 use hermit_interface::exit::{NOT_STARTED, QUIT_PORT, STATUS_PORT};
 use hermit_interface::port_forward::{PortForward, Protocol};
+use hermit_machines::debug_info::without_debug_info;
+use hermit_machines::network;
+use hermit_machines::qemu::{PCI_BALLOON, debug_console};
 use hermit_options::open::Opener;
 use hermit_options::root::Initramfs;
 use hermit_toolchain::quote::shell_word;
@@ -25,10 +28,7 @@ use object::elf::{FileHeader64, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, U32, U64, pod};
 
-use crate::debug_info::without_debug_info;
-use crate::network;
 use crate::program::{self, Found, Program};
-use crate::qemu::{PCI_BALLOON, debug_console};
 
 /// Options of `image`.
 #[derive(Debug, clap::Args)]

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hermit_machines::network;
+use hermit_machines::qemu::Board;
+use hermit_machines::uhyve::{self, Engine, Trust, Uhyve};
 use hermit_options::mount::{CachePolicy, MountConfig, check_guest_paths};
 use hermit_options::rate::RateLimits;
 use hermit_options::root::Initramfs;
@@ -25,10 +28,7 @@ use hermit_options::{MachineOptions, memory};
 use hermit_toolchain::usage::usage_error;
 use hermit_toolchain::{process, setup};
 
-use crate::network;
 use crate::program::{self, Found, Program};
-use crate::qemu::Board;
-use crate::uhyve::{self, Engine, Trust, Uhyve};
 
 /// Exit code for a guest that reached its time limit, as timeout(1) has it.
 pub(crate) const TIMED_OUT: u8 = 124;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use hermit_machines::uhyve::Trust;
 use hermit_toolchain::usage::usage_error;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::libtest::{self, RUN_ARGS, VmNeeds};
 use crate::run::VmOptions;
-use crate::uhyve::Trust;
 
 /// Arguments that cargo passes.
 #[derive(Debug, clap::Args)]

@@ -39,13 +39,13 @@ mod system;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_machines::uhyve::Engine;
 use hermit_toolchain::build::{self, BuildOptions};
 use hermit_toolchain::target::FloatAbi;
 use hermit_toolchain::{setup, workspace};
 use serde_json::{Map, Value};
 
 use crate::figures::{self, Conditions, FigureRecord};
-use xtask::uhyve::Engine;
 
 /// Number of runs, whose median is the figure.
 const RUNS: usize = 11;

@@ -55,6 +55,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{Result, ensure};
+use hermit_machines::uhyve::Engine;
 
 use builds::Builds;
 use images::Images;
@@ -62,7 +63,6 @@ use machine_types::Qemu;
 use platform::{TestPlatform, TestVmm};
 use report::Report;
 use schedule::Tests;
-use xtask::uhyve::Engine;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -1,10 +1,9 @@
 //! `cargo xtask setup`: installs what builds need, and says what to do next.
 
 use anyhow::Result;
+use hermit_machines::uhyve::Uhyve;
 use hermit_toolchain::setup;
 use hermit_toolchain::setup::packages::QEMU;
-
-use crate::uhyve::Uhyve;
 
 /// Options of `setup`.
 #[derive(Debug, clap::Args)]

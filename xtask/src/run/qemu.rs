@@ -7,6 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use hermit_interface::exit::{KILLED, NOT_STARTED};
+use hermit_machines::qemu::{self, Board, End, Guest, Input, QEMU};
+use hermit_machines::user_network::UserNetwork;
+use hermit_machines::virtiofsd::{self, Virtiofsd};
+use hermit_machines::{network, signals};
 use hermit_options::mount;
 use hermit_options::root::Initramfs;
 use hermit_options::{grace_message, memory, timeout_message};
@@ -15,12 +19,7 @@ use hermit_toolchain::{process, setup};
 use tempfile::NamedTempFile;
 
 use super::{TIMED_OUT, VmOptions};
-use crate::network;
 use crate::program;
-use crate::qemu::{self, Board, End, Guest, Input, QEMU};
-use crate::signals;
-use crate::user_network::UserNetwork;
-use crate::virtiofsd::{self, Virtiofsd};
 
 /// Devices of a guest in QEMU.
 #[derive(Debug)]

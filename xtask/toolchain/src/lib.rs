@@ -3,8 +3,8 @@
 //! Rust's toolchain has no std for the target, and many crates do not know the target. This library installs
 //! the missing parts ([`setup`]), patches the sources of other projects ([`patches`], [`crates`]), and builds
 //! programs with the result ([`build`]). It has no command line: `cargo xtask` calls it, and so do the
-//! developers' commands. It also does not run programs. Begin with [`build::guest_program`], which names the
-//! steps in their order.
+//! developers' commands. `hermit-machines` runs the programs. Begin with [`build::guest_program`], which
+//! names the steps in their order.
 
 #![forbid(unsafe_code)]
 

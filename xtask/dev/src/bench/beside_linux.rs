@@ -7,11 +7,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::setup;
 
 use super::native::{allowed_cpus, pinned};
 use super::{example, linux};
-use xtask::uhyve::{Engine, Uhyve};
 
 /// An example, built for guest and host.
 #[derive(Debug)]

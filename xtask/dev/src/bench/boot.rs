@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
+use hermit_machines::qemu::{Board, Guest};
 use hermit_toolchain::setup;
 use serde_json::{Value, json};
 
@@ -11,7 +12,6 @@ use super::guest_start::{counting, exits_with_0, instructions, least_memory_mib}
 use super::{RUNS, example, median, stripped_size};
 use hermit_interface::memory_size::MemorySize;
 use xtask::program;
-use xtask::qemu::{Board, Guest};
 
 /// Time limit of a guest.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::port_forward::PortForward;
+use hermit_machines::qemu::{Board, Guest};
+use hermit_machines::uhyve::{self, Engine, Uhyve};
+use hermit_machines::user_network::UserNetwork;
 use hermit_toolchain::{setup, workspace};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -24,9 +27,6 @@ use super::system::System;
 use super::{example, linux};
 use crate::burst::{self, Burst, Pace};
 use xtask::program;
-use xtask::qemu::{Board, Guest};
-use xtask::uhyve::{self, Engine, Uhyve};
-use xtask::user_network::UserNetwork;
 
 /// Numbers of clients.
 const CLIENTS: [usize; 3] = [200, 1_000, 5_000];

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::iter;
 
 use anyhow::{Result, ensure};
+use hermit_machines::qemu::{End, Guest, Input};
 use hermit_toolchain::setup;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,6 @@ use super::linux::{self, Linux};
 use super::operations::{CORE, Count, MEMORY, Operation, TIMEOUT};
 use super::{COUNT_INSTRUCTIONS, example};
 use xtask::program;
-use xtask::qemu::{End, Guest, Input};
 
 /// Name of the calibration figure: ticks of the time-stamp counter per instruction.
 const TICKS_PER_INSTRUCTION: &str = "ticks of an instruction";

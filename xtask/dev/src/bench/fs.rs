@@ -2,9 +2,9 @@
 //! `core`.
 
 use anyhow::{Context, Result};
+use hermit_machines::uhyve::Engine;
 use serde_json::Value;
 use tempfile::TempDir;
-use xtask::uhyve::Engine;
 
 use super::operations::{FS, MOUNTED};
 use super::{core, native};

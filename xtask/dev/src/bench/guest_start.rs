@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, Result, bail, ensure};
 use hermit_interface::memory_size::MemorySize;
-use xtask::qemu::{End, Guest, Input};
+use hermit_machines::qemu::{End, Guest, Input};
 
 /// Makes QEMU count instructions as time. The seed determines QEMU's random numbers, and these determine the
 /// addresses of the image and its memory. So the number of instructions is the same in each run with the same

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::qemu::{End, Guest, Input};
 use hermit_toolchain::setup;
 use serde_json::{Value, json};
 
 use super::example;
 use xtask::program;
-use xtask::qemu::{End, Guest, Input};
 
 /// Time limit of a guest.
 const TIMEOUT: Duration = Duration::from_secs(120);

@@ -17,6 +17,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hermit_interface::image;
 use hermit_interface::memory_size::MemorySize;
+use hermit_machines::qemu::{Accelerator, Guest, QEMU};
+use hermit_machines::uhyve::{self, Engine, Uhyve};
 use hermit_toolchain::target::FloatAbi;
 use hermit_toolchain::{process, setup};
 use serde_json::{Value, json};
@@ -25,8 +27,6 @@ use tempfile::TempDir;
 use super::running::RunningProcess;
 use super::{RUNS, example_with, median, stripped_size};
 use xtask::program;
-use xtask::qemu::{Accelerator, Guest, QEMU};
-use xtask::uhyve::{self, Engine, Uhyve};
 
 /// Time for which a guest runs before the memory of its VMM is measured.
 const SETTLE_TIME: Duration = Duration::from_millis(500);

@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::qemu::{End, Guest, Input};
 use hermit_toolchain::{build, cargo, process, workspace};
 
 use super::cpio::{self, EntryType};
 use super::debian_kernel::{self, LinuxKernel};
-use xtask::qemu::{End, Guest, Input};
 
 /// rustc's target of Linux programs.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::qemu::{Board, End, Guest, Input};
 use hermit_toolchain::{process, setup};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,6 @@ use super::example;
 use super::linux::{self, Linux};
 use super::native::median;
 use xtask::program;
-use xtask::qemu::{Board, End, Guest, Input};
 
 /// The example that measures.
 const PROGRAM: &str = "mixed_bench";

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::{process, setup};
 use serde_json::{Map, Value, json};
 
 use super::core::parse;
 use super::operations::{MEMORY, Operation, TIMEOUT};
 use super::{example, linux};
-use xtask::uhyve::{Engine, Uhyve};
 
 /// Number of runs in each [`Environment`]. In each run, the program takes the median of five rounds.
 const RUNS: usize = 11;

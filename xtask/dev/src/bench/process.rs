@@ -14,13 +14,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::setup;
 use serde_json::{Map, Value, json};
 
 use super::running::RunningProcess;
 use super::{example, linux, median};
 use crate::children::children;
-use xtask::uhyve::{Engine, Uhyve};
 
 /// Number of starts, whose median is the figure.
 const STARTS: usize = 31;

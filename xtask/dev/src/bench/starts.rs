@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use hermit_machines::qemu::Guest;
+use hermit_machines::uhyve::{self, Engine, Uhyve};
 use hermit_toolchain::target::FloatAbi;
 use hermit_toolchain::{setup, workspace};
 use serde_json::{Map, Value, json};
@@ -15,8 +17,6 @@ use super::running::RunningProcess;
 use super::system::System;
 use super::{example, example_with, linux};
 use xtask::program;
-use xtask::qemu::Guest;
-use xtask::uhyve::{self, Engine, Uhyve};
 
 /// Number of starts of each system.
 const STARTS: usize = 51;

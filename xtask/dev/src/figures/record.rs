@@ -13,10 +13,10 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
+use hermit_machines::qemu::QEMU;
+use hermit_machines::uhyve::{Engine, Uhyve, has_kvm};
 use hermit_toolchain::{Toolchain, process, setup, workspace};
 use serde_json::{Map, Value, json};
-use xtask::qemu::QEMU;
-use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 /// The record's file, from the repository's root.
 pub(super) const FILE: &str = "docs/figures.json";

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
+use hermit_machines::qemu::{Board, Guest};
 use hermit_options::open::Opener;
 use hermit_options::root::Initramfs;
 use hermit_toolchain::build;
@@ -15,7 +16,6 @@ use tempfile::{NamedTempFile, TempDir};
 use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
 use xtask::image::{MULTIBOOT_MAGIC, fuse};
-use xtask::qemu::{Board, Guest};
 
 /// A test that boots an image. The test may keep files in the folder.
 type BootTest = fn(&Qemu<'_>, &Path) -> Result<()>;

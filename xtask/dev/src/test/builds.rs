@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Error, Result};
+use hermit_machines::uhyve::{Engine, Uhyve, has_kvm};
 use hermit_toolchain::setup;
 
 use super::host_tests::{Compiler, HostTests};
@@ -12,7 +13,6 @@ use super::report::Report;
 use super::schedule::Tests;
 use super::{Lints, Ring, TestPlan};
 use crate::{lint, patches};
-use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 /// Build results that the test rings share, so that each part is built only once. A part is missing if no
 /// ring needs it, or if its build failed.

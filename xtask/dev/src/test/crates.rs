@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::target::GUEST_TARGET;
 use hermit_toolchain::{build, cargo, crates, process, setup, workspace};
 
@@ -23,7 +24,6 @@ use super::platform::{TestGuest, TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use crate::compatibility::{Crates, FOLDER, Group, Unsupported};
-use xtask::uhyve::{Engine, Uhyve};
 
 /// Name of the test that checks the list of a group.
 const LIST: &str = "list of crates";

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::qemu::{Board, Guest, input_fifo, status};
 use tempfile::TempDir;
 
 use super::child::{ChildInput, ChildProcess};
@@ -19,7 +20,6 @@ use super::machine_types::{Qemu, expect};
 use super::memory_return;
 use super::platform::LIMIT;
 use super::schedule::Tests;
-use xtask::qemu::{Board, Guest, input_fifo, status};
 
 /// Status bit that a driver sets when it gives up on a device (virtio 1.2, section 2.1).
 const FAILED: u32 = 0x80;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_machines::qemu::Guest;
 use hermit_toolchain::{setup, workspace};
 
 use super::machine_types::Qemu;
@@ -23,7 +24,6 @@ use crate::bench;
 use crate::bench::guest_start::{counting, exits_with_0, instructions, least_memory_mib, run};
 use crate::bench::operations::{CORE, Count, FS, Operation};
 use xtask::program;
-use xtask::qemu::Guest;
 
 /// Contents of the record: a line for each figure, with its name, a tab, and the figure.
 const RECORD: &str = include_str!("limits.txt");

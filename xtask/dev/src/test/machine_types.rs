@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
+use hermit_machines::qemu::{Board, End, Guest, Input};
 use hermit_toolchain::setup;
 
 use super::images::Images;
 use super::platform::LIMIT;
 use super::schedule::Tests;
 use xtask::program;
-use xtask::qemu::{Board, End, Guest, Input};
 
 /// QEMU, with the loader, images, and uhyve, which connects guests to the network.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::virtiofsd::PROGRAM as VIRTIOFSD;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
-use xtask::VIRTIOFSD;
 
 use super::build_tool::{expect, xtask};
 use super::child::{ChildInput, ChildProcess, started_by};

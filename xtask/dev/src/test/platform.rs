@@ -19,6 +19,9 @@ use anyhow::{Context, Error, Result, ensure};
 use hermit_interface::exit::NOT_STARTED;
 use hermit_interface::memory_size::MemorySize;
 use hermit_interface::port_forward::PortForward;
+use hermit_machines::qemu::{self, Board};
+use hermit_machines::uhyve::{Engine, Uhyve};
+use hermit_machines::user_network::UserNetwork;
 use hermit_options::open::Opener;
 use hermit_options::root::Initramfs;
 use tempfile::TempDir;
@@ -29,9 +32,6 @@ use super::process_state;
 use super::tap_nic::TapNic;
 use super::uhyve::UhyveCommand;
 use xtask::program;
-use xtask::qemu::{self, Board};
-use xtask::uhyve::{Engine, Uhyve};
-use xtask::user_network::UserNetwork;
 
 /// Time limit of a guest. The limit only bounds how long a test hangs: even on a busy machine, a guest takes
 /// far less time.

@@ -1,13 +1,13 @@
 //! Tests that soft-float images contain no floating-point instructions, and that they boot.
 
 use anyhow::{Result, ensure};
+use hermit_machines::qemu::Guest;
 use iced_x86::Mnemonic::{self, Fninit, Fxrstor64, Fxsave64, Vzeroupper, Xrstor64, Xsave64};
 
 use super::images::Images;
 use super::instructions::{self, Occurrences};
 use super::machine_types::{Qemu, expect};
 use super::schedule::Tests;
-use xtask::qemu::Guest;
 
 /// The programs whose images are decoded.
 const IMAGES: [&str; 3] = ["hello_world", "faults", "threads"];

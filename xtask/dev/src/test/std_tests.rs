@@ -13,6 +13,7 @@ mod sources;
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::setup;
 
 use super::images::Images;
@@ -22,7 +23,6 @@ use super::schedule::Tests;
 use build::TestImage;
 use machine::Totals;
 use skipped::Skipped;
-use xtask::uhyve::{Engine, Uhyve};
 
 /// The packages with tests.
 const PACKAGES: [&str; 4] = ["coretests", "alloctests", "std", "std-integration"];

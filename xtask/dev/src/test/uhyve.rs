@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use hermit_machines::uhyve::{Engine, Uhyve, has_kvm};
 use hermit_toolchain::setup;
 
 use super::host_tests::HostTests;
@@ -25,7 +26,6 @@ use super::platform::{TestPlatform, TestVmm};
 use super::report::Report;
 use super::schedule::Tests;
 use super::{Builds, build_tool, documents, programs};
-use xtask::uhyve::{Engine, Uhyve, has_kvm};
 
 pub(super) use command::UhyveCommand;
 pub(super) use process_lifetime::has_ended;
@@ -118,7 +118,7 @@ impl<'a> Fixture<'a> {
 
     /// Returns a command that runs an image in a file.
     fn command_for(&self, image: &Path, arguments: &[&str]) -> UhyveCommand {
-        UhyveCommand::new(xtask::uhyve::command(&self.program, self.engine), image, arguments)
+        UhyveCommand::new(hermit_machines::uhyve::command(&self.program, self.engine), image, arguments)
     }
 
     /// Returns a command that runs a program's image without naming an engine.

@@ -15,9 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_machines::signals;
 use hermit_toolchain::process;
-
-use xtask::signals;
 
 /// The device by which processes create taps.
 const TUN: &str = "/dev/net/tun";

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::setup::packages::{IPROUTE, WRK};
 use hermit_toolchain::{build, setup};
 
@@ -22,7 +23,6 @@ use super::topic::Topic;
 use crate::bench::cpio::{self, EntryType};
 use crate::bench::debian_kernel::{self, LinuxKernel};
 use crate::bench::{BenchPlatform, example, linux};
-use xtask::uhyve::{Engine, Uhyve};
 
 /// Default number of runs, whose median is the figure.
 const RUNS: u32 = 3;

@@ -17,6 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
+use hermit_machines::qemu::{Board, Guest};
+use hermit_machines::uhyve::{self, Engine};
 use hermit_toolchain::process;
 use tempfile::TempDir;
 
@@ -28,8 +30,6 @@ use super::server_program::ServerProgram;
 use super::system::System;
 use crate::bench::linux;
 use xtask::program;
-use xtask::qemu::{Board, Guest};
-use xtask::uhyve::{self, Engine};
 
 /// Memory of each guest.
 const MEMORY: &str = "512M";

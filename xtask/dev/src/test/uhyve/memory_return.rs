@@ -1,13 +1,13 @@
 //! Tests that memory that a guest frees returns to the host.
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::uhyve::Engine;
 
 use super::Fixture;
 use super::process_lifetime::guest_of;
 use crate::test::child::{ChildInput, ChildProcess};
 use crate::test::memory_return::{MACHINE, SPIKE, arguments, number_behind, returns, wait_until_resident};
 use crate::test::schedule::Tests;
-use xtask::uhyve::Engine;
 
 /// Memory that the guest of [`contents_are_right`] uses and frees, in MiB.
 const CHECKED_SPIKE: u64 = 128;

@@ -4,13 +4,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::uhyve::{Engine, Uhyve};
 use hermit_toolchain::{process, setup};
 
 use super::Fixture;
 use crate::test::build_tool;
 use crate::test::child::ChildInput;
 use crate::test::schedule::Tests;
-use xtask::uhyve::{Engine, Uhyve};
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, fixture: &'a Fixture<'_>) {
     fixture.add(tests, "--check", move || check(fixture));

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use hermit_machines::uhyve::Engine;
 use tempfile::TempDir;
 
 use super::Fixture;
 use super::command::UhyveCommand;
 use crate::test::boot::of_another_abi;
 use crate::test::schedule::Tests;
-use xtask::uhyve::Engine;
 
 /// Words that run a program as an unprivileged user.
 const UNPRIVILEGED: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
+use hermit_machines::qemu::{Board, End, Guest, Input};
+use hermit_machines::user_network::UserNetwork;
 
 use super::http;
 use super::path::NetworkPath;
-use xtask::qemu::{Board, End, Guest, Input};
-use xtask::user_network::UserNetwork;
 
 /// Time between two attempts to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use hermit_machines::uhyve::Uhyve;
 use hermit_toolchain::setup;
 
 use super::dns_server::DnsServer;
@@ -20,7 +21,6 @@ use crate::test::platform::{Started, TestPlatform, TestVmm};
 use crate::test::random::Random;
 use crate::test::report::{Report, note};
 use crate::test::schedule::Tests;
-use xtask::uhyve::Uhyve;
 
 /// The guest.
 const EXAMPLE: &str = "soak";

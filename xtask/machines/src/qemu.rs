@@ -6,12 +6,12 @@ mod files;
 mod guest;
 mod process;
 
-pub use command::disk_options;
-pub(crate) use command::{debug_console, quote_commas};
+pub(crate) use command::quote_commas;
+pub use command::{debug_console, disk_options};
 pub use console::{Input, quoted};
 pub use files::{input_fifo, send_to_monitor, status};
-pub(crate) use guest::PCI_BALLOON;
-pub use guest::{Accelerator, Board, Guest};
+
+pub use guest::{Accelerator, Board, Guest, PCI_BALLOON};
 pub use process::End;
 
 use hermit_toolchain::setup::packages;

@@ -14,7 +14,7 @@ const ALIGN: usize = 8;
 /// headers keep their numbers, because symbols refer to sections by number.
 ///
 /// Returns `None` if the file is not a complete ELF file.
-pub(crate) fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
+pub fn without_debug_info(executable: &[u8]) -> Option<Vec<u8>> {
     let endian = LittleEndian;
     let header = FileHeader64::<LittleEndian>::parse(executable).ok()?;
     let sections = header.section_headers(endian, executable).ok()?;

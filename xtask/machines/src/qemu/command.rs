@@ -157,7 +157,7 @@ fn file_port(id: &str, port: u16, file: &Path) -> [String; 4] {
 
 /// Returns the option of a device at an I/O port, which passes written bytes to a character device. Reading
 /// the port returns the port's number.
-pub(crate) fn debug_console(port: u16, chardev: &str) -> String {
+pub fn debug_console(port: u16, chardev: &str) -> String {
     format!("isa-debugcon,iobase={port:#x},readback={port:#x},chardev={chardev}")
 }
 

@@ -29,7 +29,7 @@ const MMIO_SERIAL: &str = "virtio-serial-device,max_ports=1,bus=virtio-mmio-bus.
 const MMIO_SLOT: &str = "virtio_mmio.device=512@0xfeb00200:25";
 
 /// A virtio balloon device on PCI, which returns free memory to the host.
-pub(crate) const PCI_BALLOON: &str = "virtio-balloon-pci,free-page-reporting=on,disable-legacy=on";
+pub const PCI_BALLOON: &str = "virtio-balloon-pci,free-page-reporting=on,disable-legacy=on";
 
 /// A virtio balloon device in the third of microvm's slots for virtio-mmio.
 const MMIO_BALLOON: &str = "virtio-balloon-device,free-page-reporting=on,bus=virtio-mmio-bus.2";

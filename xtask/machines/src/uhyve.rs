@@ -67,7 +67,7 @@ impl Uhyve {
     }
 
     /// Runs `uhyve --check` as [`Self::check`], for programs with the given trust.
-    pub(crate) fn check_for(program: PathBuf, trust: Trust) -> Result<Self> {
+    pub fn check_for(program: PathBuf, trust: Trust) -> Result<Self> {
         let mut command = command_for(&program, None, trust);
         command.arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = command.output().with_context(|| format!("cannot start {}", program.display()))?;
@@ -104,7 +104,7 @@ pub fn command(program: &Path, engine: Engine) -> Command {
 
 /// Returns uhyve's command that runs a program on an engine. Without an engine, uhyve chooses the one that it
 /// prefers.
-pub(crate) fn command_for(program: &Path, engine: Option<Engine>, trust: Trust) -> Command {
+pub fn command_for(program: &Path, engine: Option<Engine>, trust: Trust) -> Command {
     let mut command = Command::new(program);
     if let Some(engine) = engine {
         command.args(["--engine", &engine.to_string()]);

@@ -24,7 +24,7 @@ const MAX_START: Duration = Duration::from_secs(60);
 /// A running virtiofsd. The process exits when QEMU exits. It is killed when this value is dropped or this
 /// process ends.
 #[derive(Debug)]
-pub(crate) struct Virtiofsd {
+pub struct Virtiofsd {
     process: Child,
     folder: TempDir,
 }
@@ -36,7 +36,7 @@ impl Virtiofsd {
     ///
     /// Fails if the folder does not exist, or if virtiofsd cannot be started, for example because the user is
     /// not root.
-    pub(crate) fn start(mount: &MountConfig) -> Result<Self> {
+    pub fn start(mount: &MountConfig) -> Result<Self> {
         mount.check()?;
         if !mount.limits.is_unlimited() {
             bail!("virtiofsd has no limits: --mount with bps= or iops= needs --platform process or kvm");
@@ -82,12 +82,12 @@ impl Virtiofsd {
     }
 
     /// Returns true if virtiofsd has ended. The guest's requests then get no replies.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.process.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// Returns QEMU's options for the device with this tag.
-    pub(crate) fn qemu_options(&self, tag: &str) -> [String; 4] {
+    pub fn qemu_options(&self, tag: &str) -> [String; 4] {
         [
             "-chardev".to_owned(),
             format!("socket,id={tag},path={}", socket(self.folder.path()).display()),
@@ -119,7 +119,7 @@ fn socket(folder: &Path) -> PathBuf {
 }
 
 /// Returns QEMU's options for memory that virtiofsd can map.
-pub(crate) fn memory_options(memory: MemorySize) -> [String; 4] {
+pub fn memory_options(memory: MemorySize) -> [String; 4] {
     [
         "-object".to_owned(),
         format!("memory-backend-memfd,id=memory,size={memory},share=on"),

@@ -8,7 +8,7 @@ use hermit_options::network::{self, BackendConfig, NetworkConfig, NetworkOption}
 const OF_UHYVE: [&str; 2] = ["bps=", "pps="];
 
 /// Checks the value of `--net` and returns it unchanged: uhyve parses the text itself.
-pub(crate) fn parse(text: &str) -> Result<String, String> {
+pub fn parse(text: &str) -> Result<String, String> {
     text.parse::<NetworkOption>().map(|_| text.to_owned())
 }
 
@@ -19,12 +19,12 @@ fn device(net: Option<&str>, ports: &[PortForward]) -> Result<Option<NetworkConf
 }
 
 /// Rejects options that neither uhyve nor QEMU accepts.
-pub(crate) fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), String> {
+pub fn check(net: Option<&str>, ports: &[PortForward]) -> Result<(), String> {
     device(net, ports).map(drop)
 }
 
 /// Returns true if the guest has the user-mode network, in which sockets of the host carry its connections.
-pub(crate) fn is_user(net: Option<&str>, ports: &[PortForward]) -> bool {
+pub fn is_user(net: Option<&str>, ports: &[PortForward]) -> bool {
     user(net, ports).is_ok()
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn is_user(net: Option<&str>, ports: &[PortForward]) -> bool {
 /// # Errors
 ///
 /// Fails if the guest has another kind of network, or no network.
-pub(crate) fn user(net: Option<&str>, ports: &[PortForward]) -> Result<NetworkConfig, String> {
+pub fn user(net: Option<&str>, ports: &[PortForward]) -> Result<NetworkConfig, String> {
     let config = device(net, ports)?.filter(|config| matches!(config.backend, BackendConfig::User(_)));
     config.ok_or_else(|| "--net: this is not the network user".to_owned())
 }
