@@ -2,9 +2,10 @@
 //!
 //! A [`Vfs`] is a tree of mounts. A call walks its path from the root or the current directory, one name at a
 //! time, and then makes a request to the file system of the last inode. Caches avoid many of these requests:
-//! caches of names (`name_cache`) and of whole paths (`path_cache`), of attributes (`attr_cache`), of pages of
-//! files (`page_cache`), and of small writes (`write_back`). The file systems say how long their replies may be cached. The contents of a
-//! file in memory are read and written without requests ([`Contents`](crate::Contents)).
+//! caches of names (`name_cache`) and of whole paths (`path_cache`), of attributes (`attr_cache`), of pages
+//! of files (`page_cache`), and of small writes (`write_back`). The file systems say how long their replies
+//! may be cached. The contents of a file in memory are read and written without requests
+//! ([`Contents`](crate::Contents)).
 //!
 //! Calls are asynchronous functions, because a file system may keep a request pending. While a request is
 //! pending, the call holds no spinlock.

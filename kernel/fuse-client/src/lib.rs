@@ -1,8 +1,8 @@
 //! A file system whose files are those of a FUSE server outside of the machine.
 //!
 //! The requests of FUSE are nearly the same as those of [`FileSystem`]. The client translates the requests.
-//! The virtual file system above it caches names, attributes and data, and reads ahead. A [`Transport`], such as a
-//! virtio-fs device, carries the messages to the server.
+//! The virtual file system above it caches names, attributes and data, and reads ahead. A [`Transport`], such
+//! as a virtio-fs device, carries the messages to the server.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -131,7 +131,7 @@ fn small_reads_one_after_the_other_are_few_requests() {
     // The first page, pieces of the transport's maximum, and the end.
     assert!(reads.len() <= 10, "{reads:?}");
     assert!(reads[0].size as usize <= PAGE_SIZE);
-    // The end of the file may have moved, so it is asked for; what was read is cached, in any order.
+    // The end of the file may have moved, so it is asked for. Bytes before it are cached, in any order.
     assert_eq!(
         (read(&file, SIZE as u64 - 10, 20), !taken::<ReadIn>(&messages, Opcode::Read).is_empty()),
         (10, true)
@@ -225,7 +225,7 @@ fn with_memory(files: &Arc<Files>) -> (Vfs<TestSystem>, ModelTransport, Messages
     recorded_with(files, |transport| transport.with_max_data(LARGE), |_, _| None)
 }
 
-/// Reads two pieces, the second of which needs no request.
+/// Reads two pieces. The second one needs no request.
 fn read_two(file: &OpenFile<TestSystem>, messages: &Messages) {
     assert_eq!(read(file, 0, 100), 100);
     assert!(requests_of(messages, || assert_eq!(read(file, 200, 50), 50)) == 0);

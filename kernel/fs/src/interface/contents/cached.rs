@@ -241,7 +241,7 @@ mod tests {
             Self { contents: Contents::cache(&usage).unwrap(), usage, file: Vec::new() }
         }
 
-        /// Requests bytes, of which the server is asked for `requested` at most.
+        /// Requests bytes. The server is asked for `requested` of them at most.
         fn fetch(&self, offset: usize, size: usize, requested: usize) {
             let mut run: PageRun<TestSystem> = PageRun::new(offset as u64, (offset + size) as u64).unwrap();
             let requested = requested.min(run.room());
