@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn programs_that_use_crates_affect_their_ring() {
-        let selection = select(&["kernel/tests/crates/text/src/regex.rs"]);
+        let selection = select(&["kernel/tests/crates/text/src/search.rs"]);
         assert!(selection.lints && !selection.everything && selection.packages.is_empty());
         assert_eq!(rings(&selection), [Ring::Crates]);
     }

@@ -1,13 +1,21 @@
 //! Crates that compile C and assembly.
 
-crate_uses::crate_uses! {
-    "aws-lc-rs": aws_lc_rs,
-    "bzip2": bzip2,
-    "libz-sys": libz_sys,
-    "lz4": lz4,
-    "onig": onig,
-    "ring": ring,
-    "secp256k1": secp256k1,
-    "tree-sitter": tree_sitter,
-    "zstd": zstd,
+mod compression;
+mod cryptography;
+mod parsers;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("aws-lc-rs", cryptography::aws_lc_rs),
+        ("bzip2", compression::bzip2),
+        ("libz-sys", compression::libz_sys),
+        ("lz4", compression::lz4),
+        ("onig", parsers::onig),
+        ("ring", cryptography::ring),
+        ("secp256k1", cryptography::secp256k1),
+        ("tree-sitter", parsers::tree_sitter),
+        ("zstd", compression::zstd),
+    ])
 }

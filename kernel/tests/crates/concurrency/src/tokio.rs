@@ -1,16 +1,23 @@
-//! Tasks, timers, locks, channels, files and sockets.
+//! tokio, and crates for it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::SinkExt;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::{Mutex, Semaphore, broadcast, mpsc, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{interval, sleep, timeout};
 use tokio::{fs, select, spawn};
+use tokio_stream::StreamMap;
+use tokio_stream::wrappers::{IntervalStream, ReceiverStream, WatchStream};
+use tokio_util::bytes::Bytes;
+use tokio_util::codec::{Framed, FramedRead, LengthDelimitedCodec, LinesCodec};
+use tokio_util::sync::CancellationToken;
 
-pub fn run() -> crate_uses::Result {
+/// Tasks, timers, locks, channels, files and sockets.
+pub fn tokio() -> crate_uses::Result {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         tasks().await?;
@@ -96,4 +103,73 @@ async fn files() -> crate_uses::Result {
     println!("{:?}", fs::read(folder.join("none")).await.map_err(|error| error.kind()));
     fs::remove_dir_all(&folder).await?;
     Ok(())
+}
+
+/// Streams of tokio's channels and timers.
+pub fn tokio_stream() -> crate_uses::Result {
+    use tokio_stream::StreamExt;
+
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let (sender, receiver) = mpsc::channel(4);
+        tokio::spawn(async move {
+            for number in 0..20 {
+                let _ = sender.send(number).await;
+            }
+        });
+        let even = ReceiverStream::new(receiver).filter(|number| number % 2 == 0).map(|number| number * 10);
+        println!("{:?}", even.collect::<Vec<_>>().await);
+        let ticks = IntervalStream::new(tokio::time::interval(Duration::from_millis(1)));
+        println!("{}", ticks.take(5).fold(0, |count, _| count + 1).await);
+        let mut map = StreamMap::new();
+        map.insert("a", tokio_stream::iter(0..3));
+        map.insert("b", tokio_stream::iter(5..6));
+        let mut all: Vec<_> = map.collect().await;
+        all.sort();
+        println!("{all:?}");
+        let slow = tokio_stream::pending::<u8>().timeout(Duration::from_millis(2));
+        tokio::pin!(slow);
+        println!("{:?}", slow.next().await.map(|item| item.is_err()));
+        let (sender, receiver) = watch::channel("first");
+        let mut values = WatchStream::new(receiver);
+        println!("{:?}", values.next().await);
+        sender.send("second")?;
+        drop(sender);
+        println!("{:?} {:?}", values.next().await, values.next().await);
+        Ok(())
+    })
+}
+
+/// Frames on a stream of bytes, and cancellation.
+pub fn tokio_util() -> crate_uses::Result {
+    use futures::StreamExt;
+
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(async {
+        let (client, server) = tokio::io::duplex(16);
+        let echo = tokio::spawn(async move {
+            let mut frames = Framed::new(server, LengthDelimitedCodec::new());
+            while let Some(Ok(frame)) = frames.next().await {
+                frames.send(frame.iter().rev().copied().collect::<Bytes>()).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        let mut frames = Framed::new(client, LengthDelimitedCodec::new());
+        for text in ["", "short", &"a long frame ".repeat(50)] {
+            frames.send(Bytes::from(text.to_owned())).await?;
+            let reply = frames.next().await.ok_or("closed")??;
+            println!("{} {}", reply.len(), crate_uses::digest(&reply));
+        }
+        drop(frames);
+        echo.await??;
+        let (mut writer, reader) = tokio::io::duplex(64);
+        writer.write_all(b"one\r\ntwo two two two\nthree").await?;
+        drop(writer);
+        let lines = FramedRead::new(reader, LinesCodec::new_with_max_length(10));
+        println!("{:?}", lines.map(|line| line.map_err(|error| error.to_string())).collect::<Vec<_>>().await);
+        let token = CancellationToken::new();
+        let child = token.child_token();
+        let task = tokio::spawn(async move { child.run_until_cancelled(std::future::pending::<()>()).await });
+        token.cancel();
+        println!("{:?}", task.await?);
+        Ok(())
+    })
 }

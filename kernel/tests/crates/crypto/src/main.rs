@@ -1,23 +1,33 @@
 //! Crates for cryptography and random numbers.
 
-crate_uses::crate_uses! {
-    "aes-gcm": aes_gcm,
-    "argon2": argon2,
-    "blake3": blake3,
-    "chacha20poly1305": chacha20poly1305,
-    "crc32fast": crc32fast,
-    "ed25519-dalek": ed25519_dalek,
-    "fastrand": fastrand,
-    "getrandom": getrandom,
-    "hmac": hmac,
-    "md-5": md_5,
-    "p256": p256,
-    "rand": rand,
-    "rand_chacha": rand_chacha,
-    "rsa": rsa,
-    "sha1": sha1,
-    "sha2": sha2,
-    "subtle": subtle,
-    "x25519-dalek": x25519_dalek,
-    "zeroize": zeroize,
+mod encryption;
+mod hashes;
+mod keys;
+mod random;
+mod secrets;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("aes-gcm", encryption::aes_gcm),
+        ("argon2", hashes::argon2),
+        ("blake3", hashes::blake3),
+        ("chacha20poly1305", encryption::chacha20poly1305),
+        ("crc32fast", hashes::crc32fast),
+        ("ed25519-dalek", keys::ed25519_dalek),
+        ("fastrand", random::fastrand),
+        ("getrandom", random::getrandom),
+        ("hmac", hashes::hmac),
+        ("md-5", hashes::md_5),
+        ("p256", keys::p256),
+        ("rand", random::rand),
+        ("rand_chacha", random::rand_chacha),
+        ("rsa", keys::rsa),
+        ("sha1", hashes::sha1),
+        ("sha2", hashes::sha2),
+        ("subtle", secrets::subtle),
+        ("x25519-dalek", keys::x25519_dalek),
+        ("zeroize", secrets::zeroize),
+    ])
 }

@@ -1,28 +1,41 @@
 //! Crates for files, archives and databases.
 
-crate_uses::crate_uses! {
-    "brotli": brotli,
-    "camino": camino,
-    "filetime": filetime,
-    "fjall": fjall,
-    "flate2": flate2,
-    "fs_extra": fs_extra,
-    "glob": glob,
-    "globset": globset,
-    "ignore": ignore,
-    "lz4_flex": lz4_flex,
-    "memmap2": memmap2,
-    "path-absolutize": path_absolutize,
-    "redb": redb,
-    "same-file": same_file,
-    "sled": sled,
-    "snap": snap,
-    "tantivy": tantivy,
-    "tar": tar,
-    "tempfile": tempfile,
-    "tracing-appender": tracing_appender,
-    "walkdir": walkdir,
-    "zip": zip,
-}
-
+mod archives;
+mod compression;
+mod databases;
 mod folder;
+mod memmap2;
+mod paths;
+mod single;
+mod tantivy;
+mod tracing_appender;
+mod walks;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("brotli", compression::brotli),
+        ("camino", paths::camino),
+        ("filetime", single::filetime),
+        ("fjall", databases::fjall),
+        ("flate2", compression::flate2),
+        ("fs_extra", walks::fs_extra),
+        ("glob", paths::glob),
+        ("globset", paths::globset),
+        ("ignore", walks::ignore),
+        ("lz4_flex", compression::lz4_flex),
+        ("memmap2", memmap2::run),
+        ("path-absolutize", paths::path_absolutize),
+        ("redb", databases::redb),
+        ("same-file", paths::same_file),
+        ("sled", databases::sled),
+        ("snap", compression::snap),
+        ("tantivy", tantivy::run),
+        ("tar", archives::tar),
+        ("tempfile", single::tempfile),
+        ("tracing-appender", tracing_appender::run),
+        ("walkdir", walks::walkdir),
+        ("zip", archives::zip),
+    ])
+}

@@ -7,7 +7,9 @@ use tantivy::directory::MmapDirectory;
 use tantivy::indexer::NoMergePolicy;
 use tantivy::query::QueryParser;
 use tantivy::schema::{FAST, Field, INDEXED, STORED, STRING, Schema, TEXT, Value};
-use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, Order, ReloadPolicy, TantivyDocument, Term, doc};
+use tantivy::{
+    Index, IndexReader, IndexSettings, IndexWriter, Order, ReloadPolicy, TantivyDocument, Term, doc,
+};
 
 use crate::folder::Folder;
 
@@ -15,7 +17,13 @@ const WORDS: [&str; 10] =
     ["amber", "birch", "cedar", "daisy", "ebony", "fjord", "grove", "heath", "island", "juniper"];
 
 const QUERIES: [&str; 8] = [
-    "amber", "amber AND cedar", "\"birch cedar\"", "heath -island", "rank:[100 TO 160]", "key:k77", "title:17",
+    "amber",
+    "amber AND cedar",
+    "\"birch cedar\"",
+    "heath -island",
+    "rank:[100 TO 160]",
+    "key:k77",
+    "title:17",
     "\"birch ced\"*",
 ];
 
@@ -40,7 +48,8 @@ fn schema() -> (Schema, Fields) {
 /// Adds documents with words that follow from their numbers.
 fn add(writer: &IndexWriter, fields: &Fields, range: std::ops::Range<u64>) -> tantivy::Result<()> {
     for number in range {
-        let words: Vec<&str> = crate_uses::numbers(number).take(8).map(|word| WORDS[word as usize % 10]).collect();
+        let words: Vec<&str> =
+            crate_uses::numbers(number).take(8).map(|word| WORDS[word as usize % 10]).collect();
         writer.add_document(doc!(
             fields.key => format!("k{number}"),
             fields.title => format!("Document {number}"),
@@ -117,11 +126,11 @@ pub fn run() -> crate_uses::Result {
                       "aggs": {"mean": {"avg": {"field": "rank"}}}}}"#,
     )?;
     let query = tantivy::query::AllQuery;
-    let result = reader.searcher().search(&query, &AggregationCollector::from_aggs(request, Default::default()))?;
+    let result =
+        reader.searcher().search(&query, &AggregationCollector::from_aggs(request, Default::default()))?;
     println!("{}", serde_json::to_string(&result)?);
 
     println!("in memory");
     let index = Index::builder().schema(schema).settings(IndexSettings::default()).create_in_ram()?;
-    fill(&index, &fields)
-        .map_err(Into::into)
+    fill(&index, &fields).map_err(Into::into)
 }

@@ -1,29 +1,42 @@
 //! Crates for serialisation and encodings.
 
-crate_uses::crate_uses! {
-    "base64": base64,
-    "bincode": bincode,
-    "bytemuck": bytemuck,
-    "byteorder": byteorder,
-    "ciborium": ciborium,
-    "csv": csv,
-    "data-encoding": data_encoding,
-    "hex": hex,
-    "mime": mime,
-    "percent-encoding": percent_encoding,
-    "postcard": postcard,
-    "prost": prost,
-    "quick-xml": quick_xml,
-    "rmp-serde": rmp_serde,
-    "ron": ron,
-    "roxmltree": roxmltree,
-    "serde": serde,
-    "serde_json": serde_json,
-    "serde_yaml": serde_yaml,
-    "toml": toml,
-    "typetag": typetag,
-    "url": url,
-    "yaml-rust2": yaml_rust2,
-}
-
+mod binary;
+mod encodings;
+mod memory;
+mod names;
 mod order;
+mod serde;
+mod texts;
+mod typetag;
+mod xml;
+mod yaml;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("base64", encodings::base64),
+        ("bincode", binary::bincode),
+        ("bytemuck", memory::bytemuck),
+        ("byteorder", memory::byteorder),
+        ("ciborium", binary::ciborium),
+        ("csv", texts::csv),
+        ("data-encoding", encodings::data_encoding),
+        ("hex", encodings::hex),
+        ("mime", names::mime),
+        ("percent-encoding", encodings::percent_encoding),
+        ("postcard", binary::postcard),
+        ("prost", binary::prost),
+        ("quick-xml", xml::quick_xml),
+        ("rmp-serde", binary::rmp_serde),
+        ("ron", texts::ron),
+        ("roxmltree", xml::roxmltree),
+        ("serde", serde::run),
+        ("serde_json", texts::serde_json),
+        ("serde_yaml", yaml::serde_yaml),
+        ("toml", texts::toml),
+        ("typetag", typetag::run),
+        ("url", names::url),
+        ("yaml-rust2", yaml::yaml_rust2),
+    ])
+}

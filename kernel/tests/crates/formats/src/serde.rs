@@ -35,7 +35,8 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
             let (number, factor) = text.strip_suffix('k').map_or((text, 1), |number| (number, 1024));
-            let number: u64 = number.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))?;
+            let number: u64 =
+                number.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))?;
             Ok(number * factor)
         }
     }
@@ -52,7 +53,10 @@ pub fn run() -> crate_uses::Result {
     println!("{:?}", parse(&[("max-size", "many")]).map_err(|error| error.to_string()));
     let text = StrDeserializer::<Error>::new("b");
     println!("{:?}", Letter::deserialize(text));
-    println!("{:?}", Letter::deserialize(StrDeserializer::<Error>::new("c")).map_err(|error| error.to_string()));
+    println!(
+        "{:?}",
+        Letter::deserialize(StrDeserializer::<Error>::new("c")).map_err(|error| error.to_string())
+    );
     println!("{}", Shown(&Letter::A));
     Ok(())
 }

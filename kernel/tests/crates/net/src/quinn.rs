@@ -76,7 +76,10 @@ async fn talk() -> Result<(), Error> {
     for stream in streams.collect::<Vec<_>>() {
         let echoed = stream.await??;
         print!("{} ", echoed.len());
-        crate_uses::ensure(echoed.iter().all(|byte| usize::from(*byte) * 1000 == echoed.len()), "other data")?;
+        crate_uses::ensure(
+            echoed.iter().all(|byte| usize::from(*byte) * 1000 == echoed.len()),
+            "other data",
+        )?;
     }
     println!("{:?}", connection.max_datagram_size().is_some());
     connection.send_datagram("unreliable".into())?;

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-use ::rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, Stream, StreamOwned, version};
+use ::rustls::{
+    ClientConfig, ClientConnection, ServerConfig, ServerConnection, Stream, StreamOwned, version,
+};
 
 use crate::certificate::Certificate;
 

@@ -46,7 +46,8 @@ impl NamedService for Service {
 }
 
 async fn greet(request: Request<Text>) -> Result<Response<Text>, Status> {
-    let language = request.metadata().get("x-language").and_then(|value| value.to_str().ok()).unwrap_or("none");
+    let language =
+        request.metadata().get("x-language").and_then(|value| value.to_str().ok()).unwrap_or("none");
     let reply = format!("hello {}, {language}", request.get_ref().text);
     match request.get_ref().number {
         0 => Err(Status::invalid_argument("a number must not be 0")),
@@ -102,8 +103,10 @@ async fn greeted(client: &mut Client<Channel>, request: Request<Text>) -> Result
 async fn keep_alive() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let second = |number| Some(Duration::from_secs(number));
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?;
-    let mut incoming =
-        incoming.with_keepalive(second(70)).with_keepalive_interval(second(7)).with_keepalive_retries(Some(3));
+    let mut incoming = incoming
+        .with_keepalive(second(70))
+        .with_keepalive_interval(second(7))
+        .with_keepalive_retries(Some(3));
     let _client = tokio::net::TcpStream::connect(incoming.local_addr()?).await?;
     let stream = incoming.next().await.ok_or("no connection")??;
     let socket = socket2::SockRef::from(&stream);

@@ -1,19 +1,30 @@
 //! Crates for numbers, time, identifiers and pictures.
 
-crate_uses::crate_uses! {
-    "chrono": chrono,
-    "humantime": humantime,
-    "image": image,
-    "jiff": jiff,
-    "nalgebra": nalgebra,
-    "nanoid": nanoid,
-    "ndarray": ndarray,
-    "num-bigint": num_bigint,
-    "num-rational": num_rational,
-    "num-traits": num_traits,
-    "plotters": plotters,
-    "rust_decimal": rust_decimal,
-    "time": time,
-    "ulid": ulid,
-    "uuid": uuid,
+mod arithmetic;
+mod arrays;
+mod calendar;
+mod identifiers;
+mod num_traits;
+mod pictures;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("chrono", calendar::chrono),
+        ("humantime", calendar::humantime),
+        ("image", pictures::image),
+        ("jiff", calendar::jiff),
+        ("nalgebra", arrays::nalgebra),
+        ("nanoid", identifiers::nanoid),
+        ("ndarray", arrays::ndarray),
+        ("num-bigint", arithmetic::num_bigint),
+        ("num-rational", arithmetic::num_rational),
+        ("num-traits", num_traits::run),
+        ("plotters", pictures::plotters),
+        ("rust_decimal", arithmetic::rust_decimal),
+        ("time", calendar::time),
+        ("ulid", identifiers::ulid),
+        ("uuid", identifiers::uuid),
+    ])
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use num_traits::{Bounded, CheckedMul, Float, FromPrimitive, Num, NumCast, PrimInt, Signed, WrappingAdd, Zero};
+use num_traits::{
+    Bounded, CheckedMul, Float, FromPrimitive, Num, NumCast, PrimInt, Signed, WrappingAdd, Zero,
+};
 
 fn horner<N: Num + Copy>(coefficients: &[N], at: N) -> N {
     coefficients.iter().rev().fold(N::zero(), |sum, coefficient| sum * at + *coefficient)
@@ -27,7 +29,16 @@ pub fn run() -> crate_uses::Result {
     println!("{:?} {:?} {:?}", factorial::<u8>(5), factorial::<u8>(6), factorial::<u128>(30));
     println!("{} {}", newton(2.0_f64), newton(2.0_f32));
     println!("{:?} {:?}", <u8 as NumCast>::from(300.5), <i16 as NumCast>::from(-300.5));
-    println!("{} {} {}", (-3.5_f64).signum(), Signed::abs(&-7_i32), WrappingAdd::wrapping_add(&i8::max_value(), &1) == Bounded::min_value());
-    println!("{:?} {}", f64::from_str_radix("1f.8", 16).map_err(|error| error.to_string()), u64::zero().is_zero());
+    println!(
+        "{} {} {}",
+        (-3.5_f64).signum(),
+        Signed::abs(&-7_i32),
+        WrappingAdd::wrapping_add(&i8::max_value(), &1) == Bounded::min_value()
+    );
+    println!(
+        "{:?} {}",
+        f64::from_str_radix("1f.8", 16).map_err(|error| error.to_string()),
+        u64::zero().is_zero()
+    );
     Ok(())
 }

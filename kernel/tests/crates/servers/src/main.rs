@@ -1,8 +1,12 @@
 //! Clients of servers as they are installed. The variable `SERVER` has the server's address: HOST:PORT.
 
-crate_uses::crate_uses! {
-    "redis": redis,
-    "tokio-postgres": tokio_postgres,
+mod redis;
+mod tokio_postgres;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[("redis", redis::run), ("tokio-postgres", tokio_postgres::run)])
 }
 
 /// The server's address: its host and its port.

@@ -37,7 +37,12 @@ async fn types(client: &Client) -> Result<()> {
     }
     let row = client.query_one("SELECT * FROM items WHERE id = 16", &[]).await?;
     let columns: Vec<_> = row.columns().iter().map(|column| column.type_().to_string()).collect();
-    println!("{columns:?} {:?} {} {:?}", row.get::<_, Option<&str>>(1), row.get::<_, f64>(2), row.get::<_, &[u8]>(3));
+    println!(
+        "{columns:?} {:?} {} {:?}",
+        row.get::<_, Option<&str>>(1),
+        row.get::<_, f64>(2),
+        row.get::<_, &[u8]>(3)
+    );
     let nulls: i64 = client.query_one("SELECT count(*) FROM items WHERE name IS NULL", &[]).await?.get(0);
     println!("{nulls} without a name");
     let twice = client.execute(&statement, &[&1, &"again", &0.0, &&b""[..]]).await;
@@ -88,10 +93,12 @@ async fn copying(client: &Client) -> Result<()> {
     }
     println!("{} rows copied", sink.finish().await?);
     let out = client.copy_out("COPY (SELECT id, name FROM items ORDER BY id) TO STDOUT").await?;
-    let text: Vec<u8> = out.try_fold(Vec::new(), |mut all, part| {
-        all.extend_from_slice(&part);
-        future::ready(Ok(all))
-    }).await?;
+    let text: Vec<u8> = out
+        .try_fold(Vec::new(), |mut all, part| {
+            all.extend_from_slice(&part);
+            future::ready(Ok(all))
+        })
+        .await?;
     println!("{}", crate_uses::digest(&text));
     Ok(())
 }
@@ -101,7 +108,8 @@ async fn cancelling(client: &Client) -> Result<()> {
     let query = client.batch_execute("SELECT pg_sleep(3600)");
     let cancel = async {
         // The server ignores a request that arrives before the query.
-        let running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)' AND state = 'active'";
+        let running =
+            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)' AND state = 'active'";
         let (other, _notifications) = connect("secret").await?;
         while other.query_one(running, &[]).await?.get::<_, i64>(0) == 0 {
             tokio::task::yield_now().await;
@@ -133,7 +141,10 @@ pub fn run() -> crate_uses::Result {
         cancelling(&client).await?;
         let refused = connect("wrong").await.map(|_| ());
         let refused = refused.map_err(|error| error.downcast::<::tokio_postgres::Error>());
-        println!("{:?}", refused.map_err(|error| error.map(|error| error.code().map(|code| code.code().to_owned()))));
+        println!(
+            "{:?}",
+            refused.map_err(|error| error.map(|error| error.code().map(|code| code.code().to_owned())))
+        );
         Ok(())
     })
 }

@@ -47,7 +47,8 @@ pub fn run() -> crate_uses::Result {
     println!("{}", ::diesel::insert_into(city::table).values(&cities).execute(&mut connection)?);
     let again = ::diesel::insert_into(city::table).values(&cities[0]).execute(&mut connection);
     println!("{}", matches!(again, Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _))));
-    let large = city::table.filter(city::people.gt(100_000)).order(city::name.desc()).select(City::as_select());
+    let large =
+        city::table.filter(city::people.gt(100_000)).order(city::name.desc()).select(City::as_select());
     for City { name, people, area } in large.load(&mut connection)? {
         println!("{name} {people} {area:?}");
     }
@@ -66,13 +67,19 @@ pub fn run() -> crate_uses::Result {
                 connection.batch_execute("PRAGMA busy_timeout = 10000").unwrap();
                 for _ in 0..20 {
                     let row = city::table.filter(city::name.eq(name));
-                    ::diesel::update(row).set(city::people.eq(city::people + 1)).execute(&mut connection).unwrap();
+                    ::diesel::update(row)
+                        .set(city::people.eq(city::people + 1))
+                        .execute(&mut connection)
+                        .unwrap();
                 }
             });
         }
     });
     let connection = &mut pool.get()?;
-    println!("{:?}", city::table.select((city::name, city::people)).order(city::id).load::<(String, i64)>(connection)?);
+    println!(
+        "{:?}",
+        city::table.select((city::name, city::people)).order(city::id).load::<(String, i64)>(connection)?
+    );
     let sum = city::table.select(::diesel::dsl::sum(city::area)).first::<Option<f64>>(connection)?;
     println!("{sum:?} {}", city::table.count().get_result::<i64>(connection)?);
     Ok(())

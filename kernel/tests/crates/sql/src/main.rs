@@ -1,9 +1,12 @@
 //! Crates for databases in SQL, with SQLite.
 
-crate_uses::crate_uses! {
-    "diesel": diesel,
-    "rusqlite": rusqlite,
-    "sqlx": sqlx,
-}
-
 mod database;
+mod diesel;
+mod rusqlite;
+mod sqlx;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[("diesel", diesel::run), ("rusqlite", rusqlite::run), ("sqlx", sqlx::run)])
+}

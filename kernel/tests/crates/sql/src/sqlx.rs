@@ -39,14 +39,19 @@ pub fn run() -> crate_uses::Result {
             println!("{name} {price} {tags:?}");
         }
         let twice = query("INSERT INTO item (name) VALUES ('pen')").execute(&pool).await;
-        println!("{:?}", twice.err().and_then(|error| Some(error.as_database_error()?.is_unique_violation())));
+        println!(
+            "{:?}",
+            twice.err().and_then(|error| Some(error.as_database_error()?.is_unique_violation()))
+        );
 
         let tasks: Vec<_> = (0..4)
             .map(|_| {
                 let pool = pool.clone();
                 tokio::spawn(async move {
                     for _ in 0..10 {
-                        query("UPDATE item SET price = price + 0.5 WHERE name = 'cup'").execute(&pool).await?;
+                        query("UPDATE item SET price = price + 0.5 WHERE name = 'cup'")
+                            .execute(&pool)
+                            .await?;
                     }
                     Ok::<_, ::sqlx::Error>(())
                 })
@@ -56,7 +61,9 @@ pub fn run() -> crate_uses::Result {
             task.await??;
         }
         let price: f64 = query_scalar("SELECT price FROM item WHERE name = 'cup'").fetch_one(&pool).await?;
-        let row = query("SELECT count(*) AS n, group_concat(name, ' ') AS names FROM item").fetch_one(&pool).await?;
+        let row = query("SELECT count(*) AS n, group_concat(name, ' ') AS names FROM item")
+            .fetch_one(&pool)
+            .await?;
         println!("{price} {} {}", row.try_get::<i64, _>("n")?, row.try_get::<String, _>("names")?);
         pool.close().await;
         Ok(())

@@ -19,7 +19,8 @@ fn channel(input: &mut &str) -> ModalResult<u8> {
 }
 
 fn value(input: &mut &str) -> ModalResult<Value> {
-    let colour = preceded('#', (channel, channel, channel)).map(|(red, green, blue)| Value::Colour(red, green, blue));
+    let colour =
+        preceded('#', (channel, channel, channel)).map(|(red, green, blue)| Value::Colour(red, green, blue));
     let number = digit1.parse_to().map(Value::Number);
     let text = delimited('"', take_till(0.., '"'), '"').map(|text: &str| Value::Text(text.to_owned()));
     alt((colour, number, text)).parse_next(input)

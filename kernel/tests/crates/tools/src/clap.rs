@@ -44,7 +44,8 @@ struct CopyArguments {
 }
 
 fn built() -> Command {
-    let pair = |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.len())).ok_or("no =");
+    let pair =
+        |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.len())).ok_or("no =");
     Command::new("built")
         .arg(Arg::new("set").short('D').action(ArgAction::Append).value_parser(pair))
         .arg(Arg::new("one").long("one").action(ArgAction::SetTrue))
@@ -53,8 +54,16 @@ fn built() -> Command {
 }
 
 pub fn run() -> crate_uses::Result {
-    let lines =
-        ["-n3", "-c 3 -vv list a b", "copy", "-c 12 list", "--color sometimes list", "lst", "copy a --to b", "copy a --to b --force -v"];
+    let lines = [
+        "-n3",
+        "-c 3 -vv list a b",
+        "copy",
+        "-c 12 list",
+        "--color sometimes list",
+        "lst",
+        "copy a --to b",
+        "copy a --to b --force -v",
+    ];
     for line in lines {
         match Arguments::try_parse_from(["tool"].into_iter().chain(line.split_whitespace())) {
             Ok(arguments) => println!("{arguments:?}"),

@@ -1,6 +1,8 @@
 //! Styles and measures text for terminals.
 
-use console::{Alignment, Style, measure_text_width, pad_str, set_colors_enabled, strip_ansi_codes, style, truncate_str};
+use console::{
+    Alignment, Style, measure_text_width, pad_str, set_colors_enabled, strip_ansi_codes, style, truncate_str,
+};
 
 pub fn run() -> crate_uses::Result {
     set_colors_enabled(true);

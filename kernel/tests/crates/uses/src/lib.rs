@@ -14,18 +14,6 @@ pub type Use = (&'static str, fn() -> Result);
 /// Exit code for invalid arguments.
 const USAGE_ERROR: u8 = 2;
 
-/// Defines `main` for a program whose modules, one for each crate, have a function `run`.
-#[macro_export]
-macro_rules! crate_uses {
-    ($($name:literal: $module:ident),* $(,)?) => {
-        $(mod $module;)*
-
-        fn main() -> std::process::ExitCode {
-            $crate::main(&[$(($name, $module::run)),*])
-        }
-    };
-}
-
 /// Uses the crate that the argument names. `list` prints the names instead.
 pub fn main(uses: &[Use]) -> ExitCode {
     let names: Vec<String> = env::args().skip(1).collect();

@@ -1,12 +1,21 @@
 //! Crates for web servers. Each serves a name in the path, JSON in the body, and errors, to a client in the
 //! same program.
 
-crate_uses::crate_uses! {
-    "actix-web": actix_web,
-    "poem": poem,
-    "rocket": rocket,
-    "salvo": salvo,
-    "warp": warp,
-}
-
+mod actix_web;
 mod client;
+mod poem;
+mod rocket;
+mod salvo;
+mod warp;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    crate_uses::main(&[
+        ("actix-web", actix_web::run),
+        ("poem", poem::run),
+        ("rocket", rocket::run),
+        ("salvo", salvo::run),
+        ("warp", warp::run),
+    ])
+}

@@ -37,7 +37,8 @@ pub fn run() -> crate_uses::Result {
                 }
             })
         });
-        let server = ::rocket::custom(config).mount("/", routes![hello, mirror]).attach(is_up).ignite().await?;
+        let server =
+            ::rocket::custom(config).mount("/", routes![hello, mirror]).attach(is_up).ignite().await?;
         let end = server.shutdown();
         let ended = tokio::spawn(server.launch());
         starts.await?;

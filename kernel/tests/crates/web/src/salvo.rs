@@ -26,7 +26,8 @@ pub fn run() -> crate_uses::Result {
         let acceptor = TcpListener::new("127.0.0.1:0").bind().await;
         let address = acceptor.holdings()[0].local_addr.clone().into_std().ok_or("no address")?;
         let greeting = Router::with_path("hello/{name}").get(hello);
-        let router = Router::new().hoop(version).push(greeting).push(Router::with_path("mirror").post(mirror));
+        let router =
+            Router::new().hoop(version).push(greeting).push(Router::with_path("mirror").post(mirror));
         let server = Server::new(acceptor);
         let handle = server.handle();
         let ended = tokio::spawn(server.serve(router));
