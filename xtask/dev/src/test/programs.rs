@@ -6,13 +6,12 @@
 mod abi_calls;
 mod c_code;
 mod clock;
+mod computations;
 mod faults;
 mod files;
 mod hello_world;
 mod initramfs;
-mod mathematics;
 mod network;
-mod plain;
 mod starts;
 mod stdin;
 mod streams;
@@ -48,8 +47,7 @@ pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>, lo
     abi_calls::test(tests, platform);
     clock::test(tests, platform);
     files::test(tests, platform);
-    mathematics::test(tests, platform);
-    plain::test(tests, platform);
+    computations::test(tests, platform);
     initramfs::test(tests, platform);
     unwinding::test(tests, platform);
     third_party::test(tests, platform)?;

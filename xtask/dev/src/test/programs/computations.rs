@@ -1,4 +1,5 @@
-//! Results of mathematical functions: `kernel/tests/mathematics`.
+//! Results of mathematical functions, `kernel/tests/mathematics`, and of the loops of the bench suite
+//! `plain`, `xtask/bench/plain_bench`.
 
 use crate::test::platform::TestPlatform;
 use crate::test::schedule::Tests;
@@ -8,6 +9,9 @@ use crate::test::schedule::Tests;
 const PROCESSORS: [&str; 3] = ["max,-fma", "max,-avx2", "max,-xsave"];
 
 pub(super) fn test<'a>(tests: &mut Tests<'a>, platform: &'a TestPlatform<'_>) {
+    tests.add(format!("{platform}: plain loops have the checksums of Linux"), move || {
+        platform.guest("plain_bench", &["--small"]).expect(0, &["all checksums are right"]).map(drop)
+    });
     tests.add(format!("{platform}: mathematical functions are exact to a unit"), move || {
         platform.guest("mathematics", &[]).expect(0, &["results are right"]).map(drop)
     });
