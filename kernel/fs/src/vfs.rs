@@ -153,7 +153,8 @@ pub struct Vfs<S: System> {
     names: NameCache<S>,
     paths: PathCache<S>,
     next_device: AtomicU64,
-    pages: Arc<PageCache<S>>,
+    /// The page cache. Allocated for the first mount that has one.
+    pages: Lock<S, Option<Arc<PageCache<S>>>>,
     /// Function that is called when writes are collected. `None` if no writes are to be collected.
     data_collected: Option<fn() -> bool>,
     /// Mounts whose writes are collected.
@@ -174,8 +175,7 @@ impl<S: System> Vfs<S> {
     ///
     /// `ENOMEM`.
     pub fn new(root: Arc<dyn FileSystem<S>>) -> Result<Self, Errno> {
-        let pages = PageCache::new(PAGE_CACHE_SIZE)?;
-        let mount = Mount::new(root, 1, (false, None), None, Some(Arc::clone(&pages)));
+        let mount = Mount::new(root, 1, (false, None), None, None);
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
         let root = Node::root(&mount)?;
         let current = Mutex::new(Current { directory: Arc::clone(&root), number: 1 });
@@ -185,7 +185,7 @@ impl<S: System> Vfs<S> {
             names: NameCache::new(),
             paths: PathCache::new(),
             next_device: AtomicU64::new(2),
-            pages,
+            pages: Mutex::new(None),
             data_collected: None,
             collecting: Mutex::new(Vec::new()),
         })
@@ -228,7 +228,7 @@ impl<S: System> Vfs<S> {
         let may_collect = !is_read_only && has_validity && self.write_back_mounts() < MAX_COLLECTING;
         let data_collected = self.data_collected.filter(|_| may_collect);
         let options = (is_read_only, data_collected);
-        let pages = Some(Arc::clone(&self.pages));
+        let pages = if has_validity { Some(self.page_cache()?) } else { None };
         let mount = Mount::new(file_system, device, options, Some(Arc::clone(&directory)), pages);
         let mount = S::arc(mount).ok_or(Errno::ENOMEM)?;
         if data_collected.is_some() {
@@ -273,10 +273,20 @@ impl<S: System> Vfs<S> {
         self.paths.clear();
     }
 
+    /// Returns the page cache. The first call allocates it.
+    fn page_cache(&self) -> Result<Arc<PageCache<S>>, Errno> {
+        let existing = self.pages.lock().clone();
+        let pages = existing.map_or_else(|| PageCache::new(PAGE_CACHE_SIZE), Ok)?;
+        Ok(Arc::clone(self.pages.lock().get_or_insert(pages)))
+    }
+
     /// Frees the memory of all caches. May be called by an allocation that has failed.
     pub fn reclaim(&self) {
         self.forget_names();
-        self.pages.clear();
+        let pages = self.pages.try_lock().and_then(|pages| pages.clone());
+        if let Some(pages) = pages {
+            pages.clear();
+        }
     }
 
     /// Empties the name cache if `error` says that memory, or the inodes or descriptors of a server, are
