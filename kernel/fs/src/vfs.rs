@@ -15,7 +15,6 @@
 mod attr_cache;
 mod change_count;
 mod descriptor;
-mod file_data;
 mod immediate;
 mod join;
 mod listings;

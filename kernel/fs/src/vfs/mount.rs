@@ -78,7 +78,7 @@ impl<S: System> Mount<S> {
             name_changes: ChangeCount::new(),
             attrs: has_validity.then(AttrCache::new),
             listings: Listings::new(),
-            pages: pages.filter(|_| has_validity),
+            pages,
             write_back: data_collected.map(WriteBack::new),
         }
     }

@@ -6,7 +6,9 @@
 //!
 //! The contents of a file in memory need no requests: an open file reads and writes them itself. The
 //! functions with `try_` in their names are fast paths, which never wait and may be called under a spinlock.
-//! They also serve reads of cached pages. `file_data.rs` has the slow paths.
+//! They also serve reads of cached pages. `data` has the slow paths.
+
+mod data;
 
 use alloc::sync::Arc;
 use core::future::poll_fn;
@@ -23,7 +25,7 @@ use super::Metadata;
 use super::descriptor::DescriptorFile;
 use super::locks::{FileLock, Held};
 use super::node::Node;
-use super::page_cache::{CachedFile, ReadAhead};
+use super::page_cache::CachedOpening;
 use super::position::Position;
 use super::write_back::Opening;
 use crate::interface::file_system::{Capabilities, OpenInode, WriteAt, complete};
@@ -43,8 +45,8 @@ pub enum Whence {
 /// An open file or directory, with a position and flags. Duplicates of a descriptor share it.
 #[derive(Debug)]
 pub struct OpenFile<S: System> {
-    pub(super) node: Arc<Node<S>>,
-    pub(super) inode: OpenInode,
+    node: Arc<Node<S>>,
+    inode: OpenInode,
     /// True if the drop of this open file releases the inode in the file system. False for a file in memory.
     has_handle: bool,
     /// Access mode of the `open` call.
@@ -52,14 +54,13 @@ pub struct OpenFile<S: System> {
     /// True if writes append (`O_APPEND`).
     is_appending: AtomicBool,
     /// Number of writes, and the number of the last write whose errors were reported.
-    pub(super) writes: AtomicU64,
+    writes: AtomicU64,
     reported: AtomicU64,
     /// The opening in the file system, if writes of this open file are collected. Its drop releases the
     /// inode.
-    pub(super) opening: Option<Arc<Opening<S>>>,
+    opening: Option<Arc<Opening<S>>>,
     /// Cached pages of a file on a server; `None` if its data are not to be cached.
-    pub(super) cached: Option<Arc<CachedFile<S>>>,
-    pub(super) read_ahead: ReadAhead,
+    cached: Option<CachedOpening<S>>,
     /// The advisory lock.
     lock: Held,
     position: Position<S>,
@@ -99,7 +100,6 @@ impl<S: System> OpenFile<S> {
             reported: AtomicU64::new(0),
             opening: None,
             cached: None,
-            read_ahead: ReadAhead::new(),
             lock: Held::new(),
             position: Position::new(),
         };
@@ -129,13 +129,13 @@ impl<S: System> OpenFile<S> {
         self.cached = self.open_pages();
     }
 
-    /// Returns the cached pages of this file, if its data may be cached.
-    fn open_pages(&self) -> Option<Arc<CachedFile<S>>> {
-        let (mount, ino) = (&self.node.mount, self.inode.ino);
-        let may_cache = self.access_mode != O_WRONLY
+    /// Opens the cached pages of this file, if its data may be cached.
+    fn open_pages(&self) -> Option<CachedOpening<S>> {
+        let mount = &self.node.mount;
+        let may_cache = self.check_readable().is_ok()
             && self.node.file_type == FileType::Regular
             && mount.file_system.write_back_size(self.inode.handle, 0) > 0;
-        if may_cache { mount.pages.as_ref()?.open(mount.key(ino)) } else { None }
+        if may_cache { mount.pages.as_ref()?.open(mount.key(self.inode.ino)) } else { None }
     }
 
     pub(super) const fn node(&self) -> &Arc<Node<S>> {
@@ -464,9 +464,6 @@ impl<S: System> Drop for OpenFile<S> {
     fn drop(&mut self) {
         if self.lock.is_held() {
             self.unlock();
-        }
-        if let (Some(pages), Some(cached)) = (&self.node.mount.pages, &self.cached) {
-            pages.close(cached);
         }
         if self.has_handle {
             self.node.file_system().release(self.inode.ino, self.inode.handle);

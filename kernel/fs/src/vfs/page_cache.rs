@@ -9,7 +9,7 @@
 //! writes are counted, and pages are cached only if no write has begun since the request for them.
 //!
 //! The memory of the pages of all files has a limit. When it is reached, another file loses its pages, or if
-//! there is none, the file itself.
+//! no other file has pages, the file itself.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,6 +22,7 @@ use hermit_io::ReadBuffer;
 use lock_api::{Mutex, RawMutex};
 
 use super::change_count::{Change, ChangeCount, Unchanged};
+use super::name_cache::deadline;
 use crate::interface::contents::{PageRun, Usage};
 use crate::interface::system::Lock;
 use crate::interface::{Contents, Ino, System};
@@ -51,7 +52,7 @@ type Key = (u64, Ino);
 
 /// The cached pages of an open file.
 #[derive(Debug)]
-pub(super) struct CachedFile<S: System> {
+struct CachedFile<S: System> {
     key: Key,
     contents: Arc<Contents<S>>,
     /// Counts writes of this machine.
@@ -68,6 +69,14 @@ struct CountedFile<S: System> {
 /// Files whose keys have the same hash. Its memory is allocated and freed without the lock.
 type Bucket<S> = Lock<S, Vec<CountedFile<S>>>;
 
+/// The cached pages of a file, as one opening of the file uses them. Dropping it ends the opening.
+#[derive(Debug)]
+pub(super) struct CachedOpening<S: System> {
+    cache: Arc<PageCache<S>>,
+    file: Arc<CachedFile<S>>,
+    ahead: ReadAhead,
+}
+
 /// The page cache of all mounts.
 #[derive(Debug)]
 pub(super) struct PageCache<S: System> {
@@ -80,7 +89,7 @@ pub(super) struct PageCache<S: System> {
 
 /// State of a sequence of reads by one opening.
 #[derive(Debug)]
-pub(super) struct ReadAhead {
+struct ReadAhead {
     /// Offset after the last request. A request that begins here continues the sequence.
     next: AtomicU64,
     /// Size in bytes of the last request of the sequence; 0 for the first one.
@@ -88,7 +97,7 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self { next: AtomicU64::new(0), size: AtomicU64::new(0) }
     }
 
@@ -117,18 +126,6 @@ pub(super) struct Fetch<S: System> {
 }
 
 impl<S: System> CachedFile<S> {
-    /// Returns the contents that have the cached pages.
-    #[inline]
-    pub(super) fn contents(&self) -> &Contents<S> {
-        &self.contents
-    }
-
-    /// Copies cached bytes from an offset on, up to the first one that is not cached. Returns their number.
-    pub(super) fn read(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> usize {
-        let tick = S::tick();
-        self.contents.read_cached(offset, buffer, (tick, S::monotonic()))
-    }
-
     /// Begins a write from an offset on: forgets the bytes from there on, and keeps replies to earlier
     /// requests from being cached.
     fn begin_write(&self, offset: u64) -> Change<'_> {
@@ -136,6 +133,46 @@ impl<S: System> CachedFile<S> {
         // The write is counted first. So either `insert` sees it, or its pages are removed here.
         self.contents.truncate(offset);
         change
+    }
+}
+
+impl<S: System> CachedOpening<S> {
+    /// Returns the contents that have the cached pages.
+    #[inline]
+    pub(super) fn contents(&self) -> &Contents<S> {
+        &self.file.contents
+    }
+
+    /// Copies cached bytes from an offset on, up to the first one that is not cached. Returns their number.
+    pub(super) fn read(&self, offset: u64, buffer: &mut ReadBuffer<'_>) -> usize {
+        let tick = S::tick();
+        self.file.contents.read_cached(offset, buffer, (tick, S::monotonic()))
+    }
+
+    /// Begins the request for a read that the cache cannot serve. Returns `None` without memory.
+    pub(super) fn begin_fetch(&self, offset: u64, size: usize) -> Option<Fetch<S>> {
+        let before = self.file.writes.unchanged();
+        // The reply to a request during a write is not cached.
+        let max = if before.is_some() { self.cache.usage.limit_and_free().0 / MIN_SEQUENCES } else { 0 };
+        let run = PageRun::new(offset, self.ahead.end(offset, size, max))?;
+        Some(Fetch { run, before, started: S::monotonic() })
+    }
+
+    /// Caches the bytes of a request, unless a write has begun since.
+    pub(super) fn end_fetch(&self, fetch: Fetch<S>) {
+        let (Fetch { run, before, started }, Self { cache, file, ahead }) = (fetch, self);
+        ahead.next.store(run.end(), Relaxed);
+        let Some(before) = before else { return };
+        while run.size() as u64 > cache.usage.limit_and_free().1 && cache.evict(file) {}
+        // Without memory or room, the bytes are not cached.
+        let is_current = || file.writes.is_still(before);
+        let _is_cached = file.contents.insert(run, deadline(started, MAX_AGE), is_current).is_ok();
+    }
+}
+
+impl<S: System> Drop for CachedOpening<S> {
+    fn drop(&mut self) {
+        self.cache.close(&self.file);
     }
 }
 
@@ -162,13 +199,13 @@ impl<S: System> PageCache<S> {
         files.iter().find(|counted| counted.file.key == key).map(|counted| Arc::clone(&counted.file))
     }
 
-    /// Notes that a file was opened, and forgets the data that were read before. [`Self::close`] ends this.
-    /// Returns `None` without memory. Then the data of this opening are not cached.
-    pub(super) fn open(&self, key: Key) -> Option<Arc<CachedFile<S>>> {
+    /// Opens a file, and forgets the data that were read before. Returns `None` without memory. Then the data
+    /// of this opening are not cached.
+    pub(super) fn open(self: &Arc<Self>, key: Key) -> Option<CachedOpening<S>> {
         let file = self.count_opening(key).or_else(|| self.insert(key))?;
         // Counted as a write, so that replies to requests from before the opening are not cached.
         drop(file.begin_write(0));
-        Some(file)
+        Some(CachedOpening { cache: Arc::clone(self), file, ahead: ReadAhead::new() })
     }
 
     /// Adds an opening to a file that is open.
@@ -200,7 +237,7 @@ impl<S: System> PageCache<S> {
     }
 
     /// Notes that an opening of a file has ended. The last one frees the pages.
-    pub(super) fn close(&self, file: &CachedFile<S>) {
+    fn close(&self, file: &CachedFile<S>) {
         let mut files = self.bucket(file.key).lock();
         let Some(index) = files.iter().position(|counted| counted.file.key == file.key) else { return };
         let Some(counted) = files.get_mut(index) else { return };
@@ -208,32 +245,6 @@ impl<S: System> PageCache<S> {
         let closed = (counted.openings == 0).then(|| files.swap_remove(index));
         drop(files);
         drop(closed);
-    }
-
-    /// Begins the request for a read that the cache cannot serve. Returns `None` without memory.
-    pub(super) fn begin_fetch(
-        &self,
-        file: &CachedFile<S>,
-        ahead: &ReadAhead,
-        offset: u64,
-        size: usize,
-    ) -> Option<Fetch<S>> {
-        let before = file.writes.unchanged();
-        // The reply to a request during a write is not cached.
-        let max = if before.is_some() { self.usage.limit_and_free().0 / MIN_SEQUENCES } else { 0 };
-        let run = PageRun::new(offset, ahead.end(offset, size, max))?;
-        Some(Fetch { run, before, started: S::monotonic() })
-    }
-
-    /// Caches the bytes of a request, unless a write has begun since.
-    pub(super) fn end_fetch(&self, file: &CachedFile<S>, ahead: &ReadAhead, fetch: Fetch<S>) {
-        let Fetch { run, before, started } = fetch;
-        ahead.next.store(run.end(), Relaxed);
-        let Some(before) = before else { return };
-        while run.size() as u64 > self.usage.limit_and_free().1 && self.evict(file) {}
-        // Without memory or room, the bytes are not cached.
-        let is_current = || file.writes.is_still(before);
-        let _is_cached = file.contents.insert(run, started.saturating_add(MAX_AGE), is_current).is_ok();
     }
 
     /// Takes the pages from another file. If no other file has pages, takes them from the file itself, and

@@ -11,9 +11,9 @@ use hermit_interface::Errno;
 use hermit_io::ReadBuffer;
 
 use super::OpenFile;
-use super::page_cache::{CachedFile, MAX_READ, PageCache};
 use crate::interface::System;
 use crate::interface::file_system::{ReadTarget, WriteAt, Written, complete};
+use crate::vfs::page_cache::{CachedOpening, MAX_READ};
 
 impl<S: System> OpenFile<S> {
     /// Reads at an offset.
@@ -24,9 +24,9 @@ impl<S: System> OpenFile<S> {
         }
         let mount = &self.node.mount;
         mount.write_out(self.inode.ino).await?;
-        match (&mount.pages, &self.cached) {
-            (Some(pages), Some(file)) if (1..=MAX_READ).contains(&buffer.room()) => {
-                self.read_pages(pages, file, offset, buffer).await
+        match &self.cached {
+            Some(cached) if (1..=MAX_READ).contains(&buffer.room()) => {
+                self.read_pages(cached, offset, buffer).await
             }
             _ if buffer.room() == 0 && !self.node.is_directory() => Ok(()),
             _ => self.request_read(offset, buffer).await.map(drop),
@@ -36,16 +36,15 @@ impl<S: System> OpenFile<S> {
     /// Reads from cached pages, and requests those that are missing.
     async fn read_pages(
         &self,
-        pages: &PageCache<S>,
-        file: &CachedFile<S>,
+        cached: &CachedOpening<S>,
         offset: u64,
         buffer: &mut ReadBuffer<'_>,
     ) -> Result<(), Errno> {
-        let count = file.read(offset, buffer);
+        let count = cached.read(offset, buffer);
         if buffer.room() == 0 {
             return Ok(());
         }
-        let rest = self.fetch(pages, file, offset.saturating_add(count as u64), buffer).await;
+        let rest = self.fetch(cached, offset.saturating_add(count as u64), buffer).await;
         // If the request fails, the call returns the bytes that were cached. The next call fails.
         if count > 0 { Ok(()) } else { rest }
     }
@@ -53,12 +52,11 @@ impl<S: System> OpenFile<S> {
     /// Reads by a request for whole pages, and caches them.
     async fn fetch(
         &self,
-        pages: &PageCache<S>,
-        file: &CachedFile<S>,
+        cached: &CachedOpening<S>,
         offset: u64,
         buffer: &mut ReadBuffer<'_>,
     ) -> Result<(), Errno> {
-        let Some(mut fetch) = pages.begin_fetch(file, &self.read_ahead, offset, buffer.room()) else {
+        let Some(mut fetch) = cached.begin_fetch(offset, buffer.room()) else {
             // There is no memory to cache the bytes.
             return self.request_read(offset, buffer).await.map(drop);
         };
@@ -66,7 +64,7 @@ impl<S: System> OpenFile<S> {
         fetch.run.note_requested(requested);
         let is_end = fetch.run.is_end();
         let count = fetch.run.copy_to(offset, buffer);
-        pages.end_fetch(file, &self.read_ahead, fetch);
+        cached.end_fetch(fetch);
         if is_end || buffer.room() == 0 {
             return Ok(());
         }
