@@ -177,6 +177,25 @@ impl<S: System> State<S> {
         }
     }
 
+    /// Creates page `index` with `allocate` if it is missing, and counts the memory that it takes.
+    #[inline]
+    fn create_missing(
+        &mut self,
+        usage: &Usage,
+        index: u64,
+        allocate: impl FnOnce() -> Result<Arc<CachedPage<S>>, Errno>,
+    ) -> Result<(), Errno> {
+        let missing = self.pages.missing(index);
+        if missing.pages == 0 {
+            return Ok(());
+        }
+        usage.charge(missing.size())?;
+        let inserted = self.pages.get_or_insert(index, allocate).map(drop);
+        // Only the page and branches that are still missing are released. Branches that were already
+        // allocated stay in the tree for the next write.
+        inserted.inspect_err(|_| usage.release(self.pages.missing(index).size()))
+    }
+
     /// Writes up to the end of the page. Returns the number of bytes.
     #[inline]
     fn write_page(&mut self, usage: &Usage, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
@@ -189,26 +208,14 @@ impl<S: System> State<S> {
         // A new page that is overwritten completely need not be filled first.
         let replaces_all = offset.is_multiple_of(PAGE_BYTES) && count >= below.len().min(PAGE_SIZE);
         let mut is_written = false;
-        let missing = self.pages.missing(index);
-        if missing.pages > 0 {
-            usage.charge(missing.size())?;
-        }
-        let inserted = self.pages.get_or_insert(index, || {
+        let allocate = || {
             is_written = replaces_all;
             let start = if replaces_all { bytes } else { below };
             let page = S::allocate_page(start.get(..PAGE_SIZE).unwrap_or(start)).ok_or(Errno::ENOSPC)?;
             S::arc(CachedPage::new(page)).ok_or(Errno::ENOSPC)
-        });
-        let page = match inserted {
-            Ok(page) => page,
-            Err(error) => {
-                // Only the page and branches that are still missing are released. Branches that were already
-                // allocated stay in the tree for the next write.
-                usage.release(self.pages.missing(index).size());
-                return Err(error);
-            }
         };
-        if !is_written {
+        self.create_missing(usage, index, allocate)?;
+        if !is_written && let Some(page) = self.pages.get(index) {
             copy_to_page(page, offset, bytes);
         }
         self.size = self.size.max(offset + count as u64);
@@ -441,16 +448,19 @@ impl<S: System> Contents<S> {
         drop(state);
         resized.unlocked.wake();
         if let Some(first) = resized.first_removed {
-            self.free_pages(first);
+            // Other writers wait meanwhile, so the size does not change.
+            self.free_pages(first, MAX_SIZE);
+            self.end_writing();
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Frees all pages whose number is at least `first`, while other writers wait.
-    fn free_pages(&self, first: u64) {
+    /// Frees all pages whose number is at least `first`. The size of the file is at most `size` afterwards.
+    fn free_pages(&self, first: u64, size: u64) {
         let mut freed = Count::default();
         loop {
             let mut state = self.lock();
+            state.size = state.size.min(size);
             state.pages.subtract(mem::take(&mut freed));
             let removed = state.pages.take_from(first);
             drop(state);
@@ -459,7 +469,6 @@ impl<S: System> Contents<S> {
             drop(removed);
             self.usage.release(freed.size());
         }
-        self.end_writing();
     }
 
     /// Returns all bytes.

@@ -45,12 +45,7 @@ impl<S: System> State<S> {
             return None;
         }
         self.size = last * PAGE_BYTES;
-        self.take_from(last)
-    }
-
-    /// Takes out a part of the pages from page `first` on.
-    fn take_from(&mut self, first: u64) -> Option<RemovedPages<Page<S>>> {
-        let removed = self.pages.take_from(first)?;
+        let removed = self.pages.take_from(last)?;
         self.pages.subtract(removed.count());
         Some(removed)
     }
@@ -148,14 +143,9 @@ impl<S: System> Contents<S> {
         deadline: u64,
     ) -> Result<(), Errno> {
         let is_first = state.pages.count().pages == 0;
-        self.usage.charge(state.pages.missing(index).size())?;
-        let inserted = state.pages.get_or_insert(index, || page.take().ok_or(Errno::ENOMEM));
-        match inserted {
-            Ok(place) => *page = page.take().map(|page| mem::replace(place, page)),
-            Err(error) => {
-                self.usage.release(state.pages.missing(index).size());
-                return Err(error);
-            }
+        state.create_missing(&self.usage, index, || page.take().ok_or(Errno::ENOMEM))?;
+        if let Some(page) = page {
+            mem::swap(page, state.pages.get_or_insert(index, || Err(Errno::EIO))?);
         }
         if let Some(validity) = &mut state.validity {
             validity.deadline = if is_first { deadline } else { deadline.min(validity.deadline) };
@@ -165,17 +155,7 @@ impl<S: System> Contents<S> {
 
     /// Forgets all bytes from an offset on.
     pub(crate) fn truncate(&self, offset: u64) {
-        let first = offset.div_ceil(PAGE_BYTES);
-        loop {
-            let mut state = self.lock();
-            state.size = state.size.min(offset);
-            let removed = state.take_from(first);
-            drop(state);
-            if removed.is_none() {
-                break;
-            }
-            self.free(removed);
-        }
+        self.free_pages(offset.div_ceil(PAGE_BYTES), offset);
     }
 
     /// Frees pages that were taken out.
