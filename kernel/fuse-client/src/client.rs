@@ -111,7 +111,7 @@ impl<T: Transport> FuseClient<T> {
         mut head: Head,
         extent: Extent<'_>,
     ) -> Poll<Result<(), Errno>> {
-        let tag = Tag { unique: self.unique(), state: extent.state, started: self.transport.now() };
+        let tag = Tag { unique: self.unique(), state: extent.state };
         let request = Request {
             head: head.finish(tag.unique, extent.data.len()),
             split: extent.split,

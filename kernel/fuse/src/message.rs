@@ -14,8 +14,6 @@ pub struct Tag {
     pub unique: u64,
     /// State of the sender.
     pub state: u64,
-    /// Time in nanoseconds of the sender's clock when it submitted the request.
-    pub started: u64,
 }
 
 /// A request in two parts, and the room for its reply.
