@@ -133,16 +133,19 @@ impl PhysicalMemory for PhysicalReader {
     }
 }
 
-/// Maps device registers permanently. Fails if there may be memory at these physical addresses.
-pub(crate) fn map_registers(physical: u64, size: u64) -> Result<NonNull<u8>, OutOfMemory> {
-    let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0).ok_or(OutOfMemory)?;
-    if !DEVICE_SPACE.get().is_some_and(|space| space.contains(physical, end)) {
-        return Err(OutOfMemory);
-    }
+/// Maps device registers permanently. Returns `None` if there may be memory at these physical addresses.
+///
+/// # Errors
+///
+/// There is no memory for the page tables.
+pub(crate) fn map_registers(physical: u64, size: u64) -> Result<Option<NonNull<u8>>, OutOfMemory> {
+    let end = physical.checked_add(size).filter(|&end| end <= MAX_PHYSICAL && size > 0);
+    let is_device = |end| DEVICE_SPACE.get().is_some_and(|space| space.contains(physical, end));
+    let Some(end) = end.filter(|&end| is_device(end)) else { return Ok(None) };
     let first = physical & !(PAGE_SIZE - 1);
     let pages = end.next_multiple_of(PAGE_SIZE) - first;
     let address = paging::with(|memory| memory.map_device(first, pages))? + (physical - first);
-    NonNull::new(with_exposed_provenance_mut(to_usize(address))).ok_or(OutOfMemory)
+    Ok(NonNull::new(with_exposed_provenance_mut(to_usize(address))))
 }
 
 /// Allocates physically contiguous pages; returns their address and their physical address.

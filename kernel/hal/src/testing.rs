@@ -10,6 +10,7 @@ use hermit_virtio::transport::pci::{ConfigSpace, MsiMessage};
 
 use crate::arch::processor::Processor;
 use crate::console::Stream;
+use crate::fallible::OutOfMemory;
 use crate::ops::{
     self, CpuControl, CpuTimer, DeviceAccess, IrqChip, MemoryReturn, Mmu, Platform, PlatformConsole, Power,
     RegisterAccess, Smp, TimeSource,
@@ -57,8 +58,8 @@ impl CpuControl for TestPlatform {
 }
 
 impl DeviceAccess for TestPlatform {
-    fn registers(&self, _physical: u64, _size: u64) -> Option<RegisterAccess> {
-        None
+    fn registers(&self, _physical: u64, _size: u64) -> Result<Option<RegisterAccess>, OutOfMemory> {
+        Ok(None)
     }
 
     fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {

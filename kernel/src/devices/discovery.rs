@@ -60,26 +60,30 @@ pub(super) fn discover(mmio_devices: &[boot_info::MmioDevice]) -> Result<Vec<Dis
         Ok(()) => found.push(device),
         Err(_) => result = Err(OutOfMemory),
     };
-    mmio_devices.iter().filter_map(probe_mmio).for_each(&mut add);
+    for device in mmio_devices {
+        if let Some(device) = probe_mmio(device)? {
+            add(device);
+        }
+    }
     devices::for_each_pci_device(|address, id| {
         add(DiscoveredDevice::new(id, Location::Pci(address)));
     });
     result.map(|()| found)
 }
 
-fn probe_mmio(device: &boot_info::MmioDevice) -> Option<DiscoveredDevice> {
+fn probe_mmio(device: &boot_info::MmioDevice) -> Result<Option<DiscoveredDevice>, OutOfMemory> {
     let id = match device.kind {
         // The command line does not contain the device ID, so it is read from the registers.
-        0 => hermit_virtio::transport::Transport::id(&mmio_transport(device)?),
-        kind => u16::try_from(kind).ok()?,
+        0 => mmio_transport(device)?.map(|mmio| hermit_virtio::transport::Transport::id(&mmio)),
+        kind => u16::try_from(kind).ok(),
     };
-    Some(DiscoveredDevice::new(id, Location::Mmio(*device)))
+    Ok(id.map(|id| DiscoveredDevice::new(id, Location::Mmio(*device))))
 }
 
-fn mmio_transport(device: &boot_info::MmioDevice) -> Option<Mmio<Window>> {
+fn mmio_transport(device: &boot_info::MmioDevice) -> Result<Option<Mmio<Window>>, OutOfMemory> {
     let mmio = devices::mmio_transport(device.registers.start, device.registers.size)?;
     // Only uhyve's boot information has device IDs, and uhyve gives each device a line of its own.
-    Some(if device.kind == 0 { mmio } else { mmio.with_exclusive_line() })
+    Ok(mmio.map(|mmio| if device.kind == 0 { mmio } else { mmio.with_exclusive_line() }))
 }
 
 /// Returns the number of the next driver that uses messages.
@@ -154,7 +158,8 @@ fn pci_transport(address: PciAddress) -> Result<(Transport, u8), Errno> {
     let own_cpu = msi_cpu(index);
     let runs = cpu::get(own_cpu).is_some();
     let cpu = if runs { own_cpu } else { 0 };
-    let (pci, line) = devices::pci_transport(address, cpu, msi_line(index)).ok_or(Errno::ENOENT)?;
+    let found = devices::pci_transport(address, cpu, msi_line(index)).map_err(|_| Errno::ENOMEM)?;
+    let (pci, line) = found.ok_or(Errno::ENOENT)?;
     let pci = fallible::boxed(pci).ok_or(Errno::ENOMEM)?;
     if !runs && pci.uses_msix() {
         wait_for_cpu(index, address);
@@ -204,7 +209,7 @@ impl DiscoveredDevice {
                     self.warn(&format_args!("no interrupt controller has interrupt {}", device.line));
                     return Err(Errno::ENOENT);
                 };
-                let mmio = mmio_transport(&device).ok_or(Errno::ENOENT)?;
+                let mmio = mmio_transport(&device).map_err(|_| Errno::ENOMEM)?.ok_or(Errno::ENOENT)?;
                 Ok((fallible::boxed(mmio).ok_or(Errno::ENOMEM)?, line))
             }
             Location::Pci(address) => pci_transport(address),

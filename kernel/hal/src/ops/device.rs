@@ -5,6 +5,8 @@ use core::ptr::NonNull;
 
 use hermit_virtio::transport::pci::ConfigSpace;
 
+use crate::fallible::OutOfMemory;
+
 /// How software reaches the registers of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RegisterAccess {
@@ -37,8 +39,12 @@ impl Debug for dyn RegisterIo {
 /// Access to registers of devices and to the PCI configuration space.
 pub(crate) trait DeviceAccess: Sync {
     /// Returns access to `size` bytes of device registers at a physical address. The access stays valid.
-    /// Returns `None` if there may be memory at these addresses, or if the registers cannot be mapped.
-    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess>;
+    /// Returns `None` if there may be memory at these addresses.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory to map the registers.
+    fn registers(&self, physical: u64, size: u64) -> Result<Option<RegisterAccess>, OutOfMemory>;
 
     /// The PCI configuration space, if there is a PCI host bridge.
     fn pci_config(&self) -> Option<&'static dyn ConfigSpace>;

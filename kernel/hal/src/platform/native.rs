@@ -15,6 +15,7 @@ use crate::arch::cpu;
 use crate::arch::processor::Processor;
 use crate::arch::x86_64::port::Register;
 use crate::arch::x86_64::trap::{RESCHEDULE_VECTOR, TLB_VECTOR};
+use crate::fallible::OutOfMemory;
 use crate::interrupts::Masked;
 use crate::ops::{CpuControl, CpuTimer, DeviceAccess, MemoryReturn, Mmu, RegisterAccess, Smp};
 use crate::traps::Traps;
@@ -88,8 +89,8 @@ impl<P: Native> Mmu for P {
 }
 
 impl<P: Native> DeviceAccess for P {
-    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess> {
-        memory::map_registers(physical, size).ok().map(RegisterAccess::Mapped)
+    fn registers(&self, physical: u64, size: u64) -> Result<Option<RegisterAccess>, OutOfMemory> {
+        Ok(memory::map_registers(physical, size)?.map(RegisterAccess::Mapped))
     }
 
     fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {

@@ -214,10 +214,10 @@ impl RegisterIo for HypercallIo {
 }
 
 impl DeviceAccess for Process {
-    fn registers(&self, physical: u64, size: u64) -> Option<RegisterAccess> {
-        let end = physical.checked_add(size)?;
-        let is_in_hole = physical >= HOLE.start && end <= HOLE.end();
-        is_in_hole.then_some(RegisterAccess::Called { io: &HypercallIo, start: physical })
+    fn registers(&self, physical: u64, size: u64) -> Result<Option<RegisterAccess>, OutOfMemory> {
+        let end = physical.checked_add(size);
+        let is_in_hole = physical >= HOLE.start && end.is_some_and(|end| end <= HOLE.end());
+        Ok(is_in_hole.then_some(RegisterAccess::Called { io: &HypercallIo, start: physical }))
     }
 
     fn pci_config(&self) -> Option<&'static dyn ConfigSpace> {

@@ -34,5 +34,5 @@ fn map() -> &'static Option<Window> {
     // Masked, since other CPUs spin until this call has made the value: a preempted thread would keep them
     // waiting.
     let _masked = Masked::new();
-    REGISTERS.call_once(|| Mapper.map(CLOCK.start, CLOCK.size))
+    REGISTERS.call_once(|| Mapper.map(CLOCK.start, CLOCK.size).ok())
 }

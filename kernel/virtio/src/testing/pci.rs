@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::device_model::SharedDevice;
 use super::registers::{ModelRegisters, RegisterState};
-use crate::transport::pci::{ConfigSpace, MapRegisters, PciAddress};
+use crate::transport::pci::{ConfigSpace, MapRegisters, PciAddress, PciError};
 
 /// Address in BAR 4, which is 64 bits wide; structures have QEMU's offsets in it.
 const BASE: u64 = 0x80_0000_4000;
@@ -195,12 +195,12 @@ impl ConfigSpace for FakePci {
 impl MapRegisters for FakePci {
     type Registers = ModelRegisters;
 
-    fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
+    fn map(&self, address: u64, length: u64) -> Result<ModelRegisters, PciError> {
         assert!(self.register(4) & 2 != 0, "the function does not answer yet");
         let size = usize::try_from(length).unwrap();
         let state = RegisterState::new(&self.model);
         let written = self.written.clone();
-        Some(match address.checked_sub(BASE) {
+        Ok(match address.checked_sub(BASE) {
             Some(0) => ModelRegisters::new(size, self.common()),
             Some(0x1000) => ModelRegisters::new(size, move |_, _, _| {
                 core::mem::take(&mut state.model.lock().unwrap().interrupt_status).into()
@@ -216,7 +216,7 @@ impl MapRegisters for FakePci {
                 written.lock().unwrap().insert(address + u64::try_from(offset).unwrap(), value.unwrap());
                 0
             }),
-            _ => return None,
+            _ => return Err(PciError::NotMapped),
         })
     }
 }

@@ -77,6 +77,9 @@ pub enum PciError {
     /// A structure cannot be mapped.
     #[error("the device's registers cannot be mapped")]
     NotMapped,
+    /// There is no memory to map a structure.
+    #[error("there is no memory to map the device's registers")]
+    OutOfMemory,
 }
 
 /// A virtio device on a PCI bus.
@@ -163,7 +166,7 @@ fn map<S: ConfigSpace, M: MapRegisters>(
 ) -> Result<M::Registers, PciError> {
     let base = function.base_address(location.bar).ok_or(PciError::NotMapped)?;
     let address = base.checked_add(location.offset.into()).ok_or(PciError::NotMapped)?;
-    let registers = mapper.map(address, location.length.into()).ok_or(PciError::NotMapped)?;
+    let registers = mapper.map(address, location.length.into())?;
     let fits = u64::try_from(registers.size()).is_ok_and(|size| size >= location.length.into());
     fits.then_some(registers).ok_or(PciError::NotMapped)
 }

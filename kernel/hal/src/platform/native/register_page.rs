@@ -31,7 +31,7 @@ impl RegisterPage {
     /// The page must consist of device registers, and no access to them may make the device change memory
     /// that is in use.
     pub(in crate::platform) unsafe fn map(&self, physical: u64) -> Result<(), OutOfMemory> {
-        self.0.store(map_registers(physical, PAGE_SIZE)?.cast().as_ptr(), Relaxed);
+        self.0.store(map_registers(physical, PAGE_SIZE)?.ok_or(OutOfMemory)?.cast().as_ptr(), Relaxed);
         Ok(())
     }
 

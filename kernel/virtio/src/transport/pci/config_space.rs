@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Debug, Formatter};
 
+use super::PciError;
 use crate::registers::DeviceRegisters;
 
 /// Address of a function: bus, device, function (BDF).
@@ -39,9 +40,13 @@ pub trait MapRegisters {
 
     /// Maps `length` bytes of registers at a physical address, which need not be page-aligned.
     ///
-    /// Both values come from the device, so they are untrusted. The implementation returns `None` if the
-    /// range is not device memory (RAM, for instance), or if it cannot be mapped.
-    fn map(&self, address: u64, length: u64) -> Option<Self::Registers>;
+    /// Both values come from the device, so they are untrusted.
+    ///
+    /// # Errors
+    ///
+    /// [`PciError::NotMapped`] if the range is not device memory (RAM, for instance),
+    /// [`PciError::OutOfMemory`] if there is no memory for the page tables.
+    fn map(&self, address: u64, length: u64) -> Result<Self::Registers, PciError>;
 }
 
 /// Offsets of 32-bit registers in a type 0 header (PCI Local Bus 3.0, section 6.1).

@@ -263,10 +263,10 @@ impl ConfigSpace for HostileBus {
 impl MapRegisters for HostileBus {
     type Registers = ModelRegisters;
 
-    fn map(&self, address: u64, length: u64) -> Option<ModelRegisters> {
+    fn map(&self, address: u64, length: u64) -> Result<ModelRegisters, PciError> {
         assert!(address.is_multiple_of(4) || length < 64 << 10);
         assert!(length <= 64 << 10);
-        Some(random_registers(usize::try_from(length).unwrap(), self.seed ^ address, &[]))
+        Ok(random_registers(usize::try_from(length).unwrap(), self.seed ^ address, &[]))
     }
 }
 
